@@ -1,0 +1,161 @@
+"""Frozen records of what happened, and the Observer that is told of them: the one source of logs, metrics and pages.
+
+An observer is called in the event loop, at once, and must neither block nor raise. No event holds a payload or a
+secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fencepost.message import Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to a lane. ``lane`` is its name ("orders.0")."""
+
+    lane: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingBy(Event):
+    """The relay does not own the lane and waits. ``owner`` is who has it, None where nobody has."""
+
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseAcquired(Event):
+    """A term began. ``early`` is True where the last owner's session was seen to be gone before its lease had ended."""
+
+    owner: str
+    token: int
+    early: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseEnded(Event):
+    """A term ended. ``reason`` is "released", "lost" or "trust ended"."""
+
+    owner: str
+    token: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOver(Event):
+    """The broker has fenced every earlier owner. ``receipts`` were read there."""
+
+    token: int
+    receipts: int
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptsSettled(Event):
+    """Rows that an earlier owner (or an earlier connection) had published were settled. ``rows`` may be 0."""
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseFellBack(Event):
+    """The receipts name positions that the database had not handed out: it lost its last transactions. ``position``
+    is now reserved.
+    """
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published(Event):
+    """A batch is at the broker. ``payload_bytes`` counts payloads only; ``oldest_age_s`` is from occurred_at to now."""
+
+    messages: int
+    payload_bytes: int
+    duration_s: float
+    oldest_age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled(Event):
+    """Rows are settled. ``rows`` below ``expected`` means that somebody else had settled the rest."""
+
+    rows: int
+    expected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFailed(Event):
+    """One message could not be published; its key waits and it will be tried again after ``delay_s``."""
+
+    message_id: str
+    topic: str
+    attempts: int
+    delay_s: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageParked(Event):
+    """One message was set aside after ``attempts``."""
+
+    message_id: str
+    topic: str
+    attempts: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitOpened(Event):
+    """The lane cannot go on and tries again after ``delay_s``. ``cause`` is one line; ``failures`` counts since it
+    last went well.
+    """
+
+    cause: str
+    failures: int
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitClosed(Event):
+    """It goes on. ``open_s`` is how long it stood still."""
+
+    open_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerFenced(Event):
+    """The broker refused this relay: another one has taken the lane over."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayStarted(Event):
+    """Everything could be opened. ``delivery`` is the guarantee in force ("exactly-once", "deduplicated",
+    "at-least-once").
+    """
+
+    owner: str
+    delivery: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayFailed(Event):
+    """A defect: an error that nobody expected, ``error``. The relay goes on with the next campaign."""
+
+    cause: str
+    error: BaseException
+
+
+class Observer(Protocol):
+    """Told of every event. Must neither block nor raise."""
+
+    def __call__(self, event: Event) -> None: ...
+
+
+def ignore(event: Event) -> None:
+    """The observer that does nothing."""

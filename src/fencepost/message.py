@@ -1,0 +1,154 @@
+"""The message that an application adds, and the same message as it waits in an outbox."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from fencepost.errors import MessageRefused
+
+SLOTS = 256
+"""The number of slots. A slot belongs to exactly one lane at a time."""
+
+TOPIC_CHARACTERS_MAX = 249
+KEY_CHARACTERS_MAX = 255
+TYPE_CHARACTERS_MAX = 255
+
+Position = int | str
+"""Where a message stands in its outbox. Positions of one outbox are of one type and sort in outbox order."""
+
+_TOPIC = re.compile(r"[A-Za-z0-9._/-]{1,249}\Z")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}\Z")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_RESERVED = re.compile(r"(?i)(ce[_-]|nats-|content-type\Z|fencepost)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What an application adds.
+
+    ``payload`` is bytes, or None for a tombstone ("this key is gone"). ``version`` is None until it is drawn (or for a
+    message without a key). ``occurred_at`` and ``available_at`` are aware datetimes; before ``available_at`` the
+    message is not published.
+    """
+
+    id: str
+    topic: str
+    payload: bytes | None
+    occurred_at: datetime
+    key: str | None = None
+    version: int | None = None
+    type: str = "message"
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    available_at: datetime | None = None
+
+
+class Stored(NamedTuple):
+    """A message in its outbox: what a source reads and a broker publishes. A tuple, because millions are made.
+
+    ``headers`` is None where there are none. ``attempts`` counts failed tries of the whole system. ``in_doubt`` is
+    True where an earlier try may have arrived (plain brokers): the next one is marked as a possible repeat.
+    """
+
+    position: Position
+    id: str
+    topic: str
+    key: str | None
+    version: int | None
+    type: str
+    payload: bytes | None
+    content_type: str
+    headers: Mapping[str, str] | None
+    occurred_at: datetime
+    attempts: int = 0
+    in_doubt: bool = False
+
+
+def slot_of(key: str | None, message_id: str) -> int:
+    """The slot (0 to 255) of a message: from its key, or from its id where it has no key."""
+    return zlib.crc32((message_id if key is None else key).encode()) % SLOTS
+
+
+def check(message: Message, *, max_bytes: int | None) -> None:
+    """Raise MessageRefused where the message could not be published by any broker, or not without being changed on
+    the way.
+
+    ``max_bytes`` is the largest payload plus headers that is accepted, in bytes; None accepts any size.
+    """
+    _check_names(message)
+    _check_headers(message.headers)
+    _check_times(message)
+    if message.version is not None and (message.key is None or not 0 < message.version < 2**63):
+        raise MessageRefused(
+            f"version {message.version!r} on topic {message.topic!r}",
+            remedy="a version is a positive whole number below 2**63 and needs a key",
+        )
+    size = len(message.payload or b"") + sum(len(n) + len(v.encode()) for n, v in message.headers.items())
+    if max_bytes is not None and size > max_bytes:
+        raise MessageRefused(
+            f"the message for topic {message.topic!r} has {size:,} bytes, the limit is {max_bytes:,}",
+            remedy="store the large part elsewhere and send its address, or raise max_bytes and the broker's limit",
+        )
+
+
+def _check_names(message: Message) -> None:
+    if not _UUID.match(message.id):
+        raise MessageRefused(f"id {message.id[:300]!r} is not a UUID", remedy="pass str(uuid), lower case with hyphens")
+    if not _TOPIC.match(message.topic):
+        raise MessageRefused(
+            f"topic {message.topic[:300]!r} is not usable",
+            remedy=f"1 to {TOPIC_CHARACTERS_MAX} characters of A-Z a-z 0-9 . _ - / are",
+        )
+    key = message.key
+    if key is not None and (not 0 < len(key) <= KEY_CHARACTERS_MAX or "\0" in key or not _encodable(key)):
+        raise MessageRefused(
+            f"key {key[:300]!r} on topic {message.topic!r} is not usable",
+            remedy=f"1 to {KEY_CHARACTERS_MAX} characters without U+0000 and lone surrogates are; None means no key",
+        )
+    for name, text in (("type", message.type), ("content_type", message.content_type)):
+        if (
+            not 0 < len(text) <= TYPE_CHARACTERS_MAX
+            or _CONTROL.search(text)
+            or text != text.strip()
+            or not _encodable(text)
+        ):
+            raise MessageRefused(
+                f"{name} {text[:300]!r} on topic {message.topic!r} is not usable",
+                remedy=f"1 to {TYPE_CHARACTERS_MAX} characters without control characters or outer blanks are",
+            )
+
+
+def _check_headers(headers: Mapping[str, object]) -> None:
+    for name, value in headers.items():
+        if not _HEADER_NAME.match(name) or _RESERVED.match(name):
+            raise MessageRefused(
+                f"header name {name[:300]!r} is not usable",
+                remedy="use A-Z a-z 0-9 . _ -; content-type and names from ce_, ce-, nats- or fencepost on are taken",
+            )
+        if not isinstance(value, str) or _CONTROL.search(value) or value != value.strip() or not _encodable(value):
+            raise MessageRefused(
+                f"the value of header {name!r} is not usable",
+                remedy="it must be text without control characters or outer blanks; put anything else into the payload",
+            )
+
+
+def _check_times(message: Message) -> None:
+    for name, moment in (("occurred_at", message.occurred_at), ("available_at", message.available_at)):
+        if moment is not None and moment.utcoffset() is None:
+            raise MessageRefused(
+                f"{name} has no time zone", remedy="pass an aware datetime, for example datetime.now(UTC)"
+            )
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

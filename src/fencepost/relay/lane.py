@@ -1,0 +1,313 @@
+"""One lane in the hands of one owner: take over, settle what is known to be published, then read, publish, settle.
+
+This is the only place where source, broker and lease meet. Two things may break, each on its own: the session (the
+connection to the outbox) and the handoff (the right to publish). Whichever is renewed, the lane begins again by
+settling the receipts, with nothing read ahead: a new handoff may tell of a batch whose answer was lost, and a new
+session may belong to a database that forgot settles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fencepost.clock import Clock
+from fencepost.errors import ConnectionLost, DeadlineExceeded, Fenced, FencepostError, FixError, LeaseLost, RetryError
+from fencepost.events import (
+    DatabaseFellBack,
+    MessageFailed,
+    MessageParked,
+    Observer,
+    OwnerFenced,
+    Published,
+    ReceiptsSettled,
+    Settled,
+    TakenOver,
+)
+from fencepost.message import Stored
+from fencepost.ports import Broker, Capabilities, Delivery, Failure, Handoff, Lane, Outcome, Session, Source, Term
+from fencepost.receipt import Receipts, digest
+from fencepost.relay.order import Order
+from fencepost.relay.reader import Reader
+from fencepost.relay.retry import Backoff, Circuit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneOptions:
+    """How a lane works. ``batch`` counts messages, ``batch_bytes`` payload bytes (an aim: the average of what was
+    read decides).
+
+    ``publish_timeout_s`` is how long a publish may take; on a broker without a fence none is begun that could outlive
+    the lease.
+    """
+
+    batch: int = 2000
+    batch_bytes: int = 4_000_000
+    poll_s: float = 5.0
+    max_attempts: int = 10
+    park: bool = True
+    retry_base_s: float = 0.1
+    retry_cap_s: float = 30.0
+    publish_timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What a lane knows of its lease. ``lost`` is set when the term is over; ``trusted_for_s()`` is at most 0 some
+    time before.
+    """
+
+    term: Term
+    lost: asyncio.Event
+    trusted_for_s: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a lane works with."""
+
+    source: Source
+    broker: Broker
+    capabilities: Capabilities
+    circuit: Circuit
+    observer: Observer
+    clock: Clock
+
+
+class LaneRun:
+    """One term on one lane."""
+
+    def __init__(self, lane: Lane, ownership: Ownership, parts: Parts, options: LaneOptions) -> None:
+        self._lane, self._own, self._options = lane, ownership, options
+        self._source, self._broker, self._capabilities = parts.source, parts.broker, parts.capabilities
+        self._circuit, self._observer, self._clock = parts.circuit, parts.observer, parts.clock
+        self._backoff = Backoff(options.retry_base_s, options.retry_cap_s, parts.clock)
+        self._fenced = parts.capabilities.delivery is Delivery.ATOMIC
+        self._handoff: Handoff | None = None
+        self._session: Session | None = None
+        self._order = Order(self._clock, one_per_key=not self._fenced)
+
+    async def run(self, drain: asyncio.Event) -> None:
+        """Work until ``drain`` is set and what is in hand is settled. Raises StopError where somebody else is in
+        charge.
+        """
+        try:
+            while not drain.is_set():
+                try:
+                    await self._work(drain)
+                except (RetryError, FixError) as error:
+                    await self._pause(self._circuit.failed(error), drain)
+        finally:
+            await self._drop_handoff()
+            await self._drop_session()
+
+    async def _work(self, drain: asyncio.Event) -> None:
+        self._check_lost()
+        if self._handoff is None:
+            self._handoff = await self._take_over()
+        if self._session is None:
+            self._session = await self._source.connect()
+        await self._on_session(self._settle_receipts(self._session, self._handoff.receipts))
+        self._order = Order(self._clock, one_per_key=not self._fenced)
+        await self._pump(self._session, self._handoff, drain)
+
+    async def _pause(self, delay_s: float, drain: asyncio.Event) -> None:
+        sleeping = asyncio.ensure_future(self._clock.sleep(delay_s))
+        try:
+            await self._first(sleeping, drain)
+        finally:
+            await _cancel(sleeping)
+
+    # -- the beginning -------------------------------------------------------------------------------------------------
+
+    async def _take_over(self) -> Handoff:
+        started = self._clock.monotonic()
+        handoff = await self._broker.take_over(self._lane, self._own.term)
+        duration_s = self._clock.monotonic() - started
+        token, receipts = self._own.term.token, len(handoff.receipts)
+        self._observer(TakenOver(lane=self._lane.name, token=token, receipts=receipts, duration_s=duration_s))
+        return handoff
+
+    async def _settle_receipts(self, session: Session, receipts: Receipts) -> None:
+        rows = await session.held(receipts.ranges()) if len(receipts) else ()
+        named = receipts.named() if rows else set()
+        published = [(position, id_) for position, id_ in rows if (position, digest(id_)) in named]
+        settled = await session.settle(published) if published else 0
+        self._observer(ReceiptsSettled(lane=self._lane.name, rows=settled))
+        highest = receipts.highest()
+        if highest is not None and await session.reserve(highest):
+            self._observer(DatabaseFellBack(lane=self._lane.name, position=highest))
+
+    # -- the pump: reading ahead, publishing and settling overlap ----------------------------------------------------
+
+    async def _pump(self, session: Session, handoff: Handoff, drain: asyncio.Event) -> None:
+        """Publish until ``drain`` is set or something breaks. On the way out what is in flight finishes."""
+        reader = self._reader(session)
+        reading = asyncio.ensure_future(reader.next())
+        settling: asyncio.Future[None] | None = None
+        try:
+            while await self._first(reading, drain):
+                batch = await self._on_session(reading)
+                reading = asyncio.ensure_future(reader.next())
+                published = await self._publish(session, handoff, batch)
+                if settling is not None:
+                    await self._on_session(settling)
+                settling = asyncio.ensure_future(self._settle(session, published))
+                self._circuit.succeeded()
+        finally:
+            await _cancel(reading)
+            if settling is not None:
+                with suppress(RetryError, FixError):  # the receipts, or the rows' doubt, will settle what this did not
+                    await self._on_session(settling)
+
+    def _reader(self, session: Session) -> Reader:
+        most = self._capabilities.batch_max
+        return Reader(
+            session,
+            self._lane,
+            self._order,
+            limit=self._options.batch if most is None else min(self._options.batch, most),
+            page_bytes=self._options.batch_bytes,
+            poll_s=self._options.poll_s,
+            idle=self._circuit.succeeded,
+            clock=self._clock,
+        )
+
+    async def _publish(self, session: Session, handoff: Handoff, batch: Sequence[Stored]) -> Sequence[Stored]:
+        """Publish a batch as far as it goes; the messages that are at the broker and not settled yet."""
+        if not self._fenced:
+            await self._enter_doubt(session, batch)
+        published: Sequence[Stored] = ()
+        rest = batch
+        while rest:
+            outcome = await self._hand_off(handoff, rest)
+            published = outcome.published
+            if not outcome.failed:
+                break
+            await self._settle(session, published)
+            published = ()
+            await self._on_session(self._set_aside(session, outcome.failed))
+            rest = self._order.rest(rest, outcome)
+        sent = {m.position for m in published}
+        self._order.let_go(m for m in batch if m.position not in sent)
+        return published
+
+    async def _hand_off(self, handoff: Handoff, batch: Sequence[Stored]) -> Outcome:
+        started = self._clock.monotonic()
+        try:
+            outcome = await handoff.publish(batch)
+        except Fenced:
+            self._observer(OwnerFenced(lane=self._lane.name, token=self._own.term.token))
+            raise
+        except FencepostError:
+            await self._drop_handoff()
+            raise
+        if outcome.published:
+            self._observer(self._report(outcome.published, self._clock.monotonic() - started))
+        return outcome
+
+    def _report(self, messages: Sequence[Stored], duration_s: float) -> Published:
+        return Published(
+            lane=self._lane.name,
+            messages=len(messages),
+            payload_bytes=sum([len(m.payload) if m.payload else 0 for m in messages]),
+            duration_s=duration_s,
+            oldest_age_s=(self._clock.now() - messages[0].occurred_at).total_seconds(),
+        )
+
+    async def _settle(self, session: Session, messages: Sequence[Stored]) -> None:
+        if not messages:
+            return
+        rows = await self._on_session(session.settle([(m.position, m.id) for m in messages]))
+        self._order.let_go(messages)
+        self._observer(Settled(lane=self._lane.name, rows=rows, expected=len(messages)))
+
+    # -- brokers without a fence -------------------------------------------------------------------------------------
+
+    async def _enter_doubt(self, session: Session, batch: Sequence[Stored]) -> None:
+        """Begin no publish that could outlive the lease; mark the rows, so that a repeat of them can be marked."""
+        if self._capabilities.delivery is Delivery.PLAIN:
+            await self._on_session(session.in_doubt(batch, self._own.term.token))
+        if self._own.trusted_for_s() < self._options.publish_timeout_s:
+            raise LeaseLost(f"the lease of lane {self._lane.name} ends before a publish could time out")
+
+    # -- messages that cannot go -------------------------------------------------------------------------------------
+
+    async def _set_aside(self, session: Session, failures: Sequence[Failure]) -> None:
+        """Park what has had its attempts; let the key of the rest wait."""
+        parked = [f for f in failures if self._is_to_be_parked(f)]
+        again = [f for f in failures if not self._is_to_be_parked(f)]
+        if parked:
+            await session.park([(f.message, str(f.error)) for f in parked])
+        if again:
+            await session.failed([(f.message, str(f.error)) for f in again])
+        for failure in parked:
+            self._observer(MessageParked(**self._facts(failure)))
+        for failure in again:
+            delay_s = self._backoff.delay_s(failure.message.attempts + 1)
+            self._order.wait(failure.message, delay_s)
+            self._observer(MessageFailed(**self._facts(failure), delay_s=delay_s))
+
+    def _is_to_be_parked(self, failure: Failure) -> bool:
+        return self._options.park and (
+            failure.error.at_once or failure.message.attempts + 1 >= self._options.max_attempts
+        )
+
+    def _facts(self, failure: Failure) -> dict[str, Any]:
+        message = failure.message
+        cause, attempts = str(failure.error), message.attempts + 1
+        return {
+            "lane": self._lane.name,
+            "message_id": message.id,
+            "topic": message.topic,
+            "attempts": attempts,
+            "cause": cause,
+        }
+
+    # -- what may break ----------------------------------------------------------------------------------------------
+
+    async def _on_session(self, call: Awaitable[T]) -> T:
+        """Await a call on the session. After an error that ends it, it is dropped."""
+        try:
+            return await call
+        except (ConnectionLost, DeadlineExceeded):
+            await self._drop_session()
+            raise
+
+    async def _drop_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _drop_handoff(self) -> None:
+        handoff, self._handoff = self._handoff, None
+        if handoff is not None:
+            await handoff.close()
+
+    async def _first(self, future: asyncio.Future[Any], drain: asyncio.Event) -> bool:
+        """Wait for the future, the drain or the end of the term. True where the future is done and there is no
+        drain.
+        """
+        waits = [asyncio.ensure_future(event.wait()) for event in (drain, self._own.lost)]
+        try:
+            await asyncio.wait([future, *waits], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        self._check_lost()
+        return future.done() and not drain.is_set()
+
+    def _check_lost(self) -> None:
+        if self._own.lost.is_set():
+            raise LeaseLost(f"the lease of lane {self._lane.name} (term {self._own.term.token}) is over")
+
+
+async def _cancel(future: asyncio.Future[Any]) -> None:
+    """End a task and take its result, whatever it is."""
+    future.cancel()
+    await asyncio.gather(future, return_exceptions=True)

@@ -1,0 +1,87 @@
+"""Which of the rows that were read may be sent now: nothing twice, nothing of a key past one that waits.
+
+Kept in memory, by the one owner of the lane; rows are looked at in the order of their positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fencepost.clock import Clock
+from fencepost.message import Position, Stored
+from fencepost.ports import Outcome
+
+Entity = tuple[str, str | None, str]
+"""What is kept in order: topic and key; a message without a key is an entity of its own."""
+
+
+def entity_of(message: Stored) -> Entity:
+    """The scope of order that a message belongs to."""
+    return (message.topic, message.key, "") if message.key is not None else (message.topic, None, message.id)
+
+
+class Order:
+    """The rows in hand (chosen, not yet let go) and the keys that wait for another try.
+
+    ``one_per_key``: never more than one message of a key in hand (brokers on which one message of a batch may fail
+    alone).
+    """
+
+    def __init__(self, clock: Clock, *, one_per_key: bool) -> None:
+        self._clock = clock
+        self._one_per_key = one_per_key
+        self._in_hand: set[Position] = set()
+        self._let_go: set[Position] = set()
+        self._busy: set[Entity] = set()
+        self._waiting: dict[Entity, float] = {}
+
+    def begin_read(self) -> None:
+        """A read of the outbox begins. What is let go while it runs may still be among its rows and is not chosen
+        from them.
+        """
+        self._let_go.clear()
+
+    def choose(self, rows: Sequence[Stored]) -> list[Stored]:
+        """Those of ``rows``, which came from the read that began last, that may be sent now; they are in hand from
+        here on.
+        """
+        free = rows
+        if self._in_hand or self._let_go:
+            free = [m for m in rows if m.position not in self._in_hand and m.position not in self._let_go]
+        chosen = self._choose_by_key(free) if self._waiting or self._one_per_key else list(free)
+        self._in_hand.update(m.position for m in chosen)
+        return chosen
+
+    def _choose_by_key(self, rows: Sequence[Stored]) -> list[Stored]:
+        now = self._clock.monotonic()
+        self._waiting = {entity: until for entity, until in self._waiting.items() if until > now}
+        chosen = []
+        for message in rows:
+            entity = entity_of(message)
+            if entity in self._waiting or entity in self._busy:
+                continue
+            if self._one_per_key:
+                self._busy.add(entity)
+            chosen.append(message)
+        return chosen
+
+    def let_go(self, messages: Iterable[Stored]) -> None:
+        """These are no longer in hand: settled, parked, or left for a later round."""
+        for message in messages:
+            self._in_hand.discard(message.position)
+            self._let_go.add(message.position)
+            if self._one_per_key:
+                self._busy.discard(entity_of(message))
+
+    def wait(self, message: Stored, delay_s: float) -> None:
+        """Nothing of this message's key is chosen for ``delay_s``."""
+        self._waiting[entity_of(message)] = self._clock.monotonic() + delay_s
+
+    def next_try_s(self) -> float | None:
+        """Seconds until the first waiting key may be tried again (at least 0), None where no key waits."""
+        return max(0.0, min(self._waiting.values()) - self._clock.monotonic()) if self._waiting else None
+
+    def rest(self, batch: Sequence[Stored], outcome: Outcome) -> list[Stored]:
+        """What of the batch may be tried again at once: neither published nor failed, nor of a key that waits."""
+        done = {m.position for m in outcome.published} | {f.message.position for f in outcome.failed}
+        return [m for m in batch if m.position not in done and entity_of(m) not in self._waiting]

@@ -1,0 +1,191 @@
+"""The relay: campaign for a lane, work on it while the lease lasts, campaign again. One process, one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+
+from fencepost.clock import SYSTEM_CLOCK, Clock
+from fencepost.errors import ConfigurationError, FencepostError, FixError, GuaranteeUnavailable, RetryError, StopError
+from fencepost.events import Observer, RelayFailed, RelayStarted, ignore
+from fencepost.leases import Leadership, Tenure
+from fencepost.ports import Broker, Capabilities, Delivery, Lane, LeaseStore, Source
+from fencepost.relay.lane import LaneOptions, LaneRun, Ownership, Parts
+from fencepost.relay.retry import Backoff, Circuit
+
+DELIVERIES = ("auto", "exactly-once", "deduplicated", "at-least-once")
+ON_POISON = ("park", "block")
+
+_WARM_EVERY_S = 30.0
+_STRENGTH = {Delivery.PLAIN: 0, Delivery.DEDUPLICATING: 1, Delivery.ATOMIC: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayOptions:
+    """How a relay works.
+
+    batch: messages of one handoff at most. batch_bytes: payload bytes of one handoff, about. ttl_s: the lease's length.
+    poll_s: how often an idle relay looks without having been woken. max_attempts: tries of one message that fails
+    alone, before it is parked (``on_poison`` "park") - or, with "block", never: its key waits until somebody acts.
+    delivery: "auto" takes the strongest that the broker gives; another value refuses to start where it gives less.
+    retry_base_s, retry_cap_s: back-off. publish_timeout_s: see LaneOptions.
+    """
+
+    batch: int = 2000
+    batch_bytes: int = 4_000_000
+    ttl_s: float = 5.0
+    poll_s: float = 5.0
+    max_attempts: int = 10
+    on_poison: str = "park"
+    delivery: str = "auto"
+    retry_base_s: float = 0.1
+    retry_cap_s: float = 30.0
+    publish_timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name, known in (("delivery", DELIVERIES), ("on_poison", ON_POISON)):
+            if getattr(self, name) not in known:
+                raise ConfigurationError(f"{name} = {getattr(self, name)!r}", remedy=f"it is one of {', '.join(known)}")
+
+    def lane_options(self) -> LaneOptions:
+        """The part that concerns a lane."""
+        return LaneOptions(
+            batch=self.batch,
+            batch_bytes=self.batch_bytes,
+            poll_s=self.poll_s,
+            max_attempts=self.max_attempts,
+            park=self.on_poison == "park",
+            retry_base_s=self.retry_base_s,
+            retry_cap_s=self.retry_cap_s,
+            publish_timeout_s=self.publish_timeout_s,
+        )
+
+
+def require(delivery: str, capabilities: Capabilities) -> None:
+    """Raise GuaranteeUnavailable where the broker gives less than the configured delivery."""
+    given = capabilities.delivery
+    if delivery != "auto" and _STRENGTH[given] < _STRENGTH[Delivery(delivery)]:
+        raise GuaranteeUnavailable(
+            f"delivery = {delivery!r} is asked for, but this broker gives {given.value!r}"
+            + (f" ({capabilities.reason})" if capabilities.reason else ""),
+            remedy=f'set delivery = "{given.value}" or "auto", or use a broker that can',
+        )
+
+
+class Relay:
+    """Publishes the messages of one outbox on one lane. ``owner`` names this process to people ("host:pid")."""
+
+    def __init__(
+        self,
+        source: Source,
+        broker: Broker,
+        leases: LeaseStore,
+        lane: Lane,
+        owner: str,
+        options: RelayOptions | None = None,
+        observer: Observer = ignore,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._source, self._broker, self._leases = source, broker, leases
+        self._lane, self._owner, self._options = lane, owner, options or RelayOptions()
+        self._observer, self._clock = observer, clock
+        self._drain = asyncio.Event()
+        self._backoff = Backoff(self._options.retry_base_s, self._options.retry_cap_s, clock)
+        self.circuit = Circuit(lane.name, self._backoff, observer)
+        """Whether the relay gets on, and if not why."""
+
+    def stop(self) -> None:
+        """Publish and settle what is in hand, release the lease, end ``run``."""
+        self._drain.set()
+
+    async def run(self) -> None:
+        """Work until ``stop``. Raises FixError for what a person must change before it can start; faults that pass
+        are waited for.
+        """
+        try:
+            capabilities = await self._until_it_works()
+            if capabilities is not None:
+                await self._serve(capabilities)
+        finally:
+            await self._leases.close()
+            await self._broker.close()
+
+    async def _until_it_works(self) -> Capabilities | None:
+        """Open everything once, so that what a person must change is said at once. None where ``stop`` came first."""
+        while not self._drain.is_set():
+            try:
+                capabilities = await self._broker.open()
+                require(self._options.delivery, capabilities)
+                await self._leases.open()
+                await (await self._source.connect()).close()
+                await self._broker.prepare(self._lane)
+            except RetryError as error:
+                await self._sleep(self.circuit.failed(error))
+            else:
+                self.circuit.succeeded()
+                self._observer(
+                    RelayStarted(lane=self._lane.name, owner=self._owner, delivery=capabilities.delivery.value)
+                )
+                return capabilities
+        return None
+
+    async def _serve(self, capabilities: Capabilities) -> None:
+        parts = Parts(self._source, self._broker, capabilities, self.circuit, self._observer, self._clock)
+        leadership = Leadership(
+            self._leases, self._lane.name, self._owner, self._options.ttl_s, clock=self._clock, observer=self._observer
+        )
+        while not self._drain.is_set():
+            tenure = await self._campaign(leadership)
+            if tenure is not None:
+                await self._lead(tenure, parts)
+
+    async def _campaign(self, leadership: Leadership) -> Tenure | None:
+        """Wait for the lease, warm; None where ``stop`` came first or the store needs a person."""
+        campaign = asyncio.ensure_future(leadership.campaign())
+        warming = asyncio.ensure_future(self._keep_warm())
+        stopping = asyncio.ensure_future(self._drain.wait())
+        try:
+            await asyncio.wait([campaign, stopping], return_when=asyncio.FIRST_COMPLETED)
+            return await campaign if campaign.done() else None
+        except FencepostError as error:
+            await self._sleep(self.circuit.failed(error))
+            return None
+        finally:
+            for task in (warming, stopping):
+                task.cancel()
+            await asyncio.gather(warming, stopping, return_exceptions=True)
+            await self._give_up(campaign)
+
+    async def _give_up(self, campaign: asyncio.Future[Tenure]) -> None:
+        """A campaign that is won in the moment of giving up is released."""
+        if not campaign.done():
+            campaign.cancel()
+            await asyncio.gather(campaign, return_exceptions=True)
+
+    async def _keep_warm(self) -> None:
+        """A standby that is ready takes over in milliseconds."""
+        while True:
+            with suppress(RetryError, FixError):  # the take-over will say so, if it is still so then
+                await self._broker.prepare(self._lane)
+            await self._clock.sleep(_WARM_EVERY_S)
+
+    async def _lead(self, tenure: Tenure, parts: Parts) -> None:
+        ownership = Ownership(tenure.term, tenure.lost, tenure.trusted_for_s)
+        try:
+            await LaneRun(self._lane, ownership, parts, self._options.lane_options()).run(self._drain)
+        except StopError:  # told to the observer where it was noticed
+            # two owners by mistake must not fence each other without a breath
+            await self._sleep(self._backoff.delay_s(1))
+        except Exception as error:  # noqa: BLE001 - a defect must neither kill the relay silently nor spin
+            self._observer(RelayFailed(lane=self._lane.name, cause=f"{type(error).__name__}: {error}", error=error))
+            await self._sleep(self.circuit.failed(FencepostError(f"unexpected {type(error).__name__}: {error}")))
+        finally:
+            await tenure.release()
+
+    async def _sleep(self, delay_s: float) -> None:
+        sleeping = asyncio.ensure_future(self._clock.sleep(delay_s))
+        stopping = asyncio.ensure_future(self._drain.wait())
+        await asyncio.wait([sleeping, stopping], return_when=asyncio.FIRST_COMPLETED)
+        for task in (sleeping, stopping):
+            task.cancel()
