@@ -1,4 +1,4 @@
-"""The gate that every call of an in-memory plug-in passes: where a test closes it, makes calls fail, or loses their answers.
+"""The gate that every call of an in-memory plug-in passes: where a test stops it, makes it fail, or loses its answer.
 
 It belongs to the shared server, not to one connection, as trouble does. One event loop at a time.
 """
@@ -24,7 +24,10 @@ class _Trouble:
 
 
 class Gate:
-    """``what`` names the server in error texts. ``latency_s`` is how long each call takes before it has its effect."""
+    """``what`` names the server in error texts; ``call`` is always the name of a plug-in's method.
+
+    ``latency_s`` is how long each call takes before it has its effect.
+    """
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -43,11 +46,11 @@ class Gate:
         ring(self._bells)
 
     def fail_next(self, times: int, error: FencepostError, *, call: str | None = None) -> None:
-        """Make the next ``times`` calls (of the method ``call``, or of any) raise ``error`` without having any effect."""
+        """Make the next ``times`` calls (of ``call``, or of any) raise ``error`` without any effect."""
         self._troubles.extend([_Trouble(call, error)] * times)
 
     def lose_answers(self, times: int, *, call: str | None = None) -> None:
-        """Let the next ``times`` calls (of the method ``call``, or of any) have their effect and then raise ConnectionLost."""
+        """Let the next ``times`` calls (of ``call``, or of any) have their effect, then raise ConnectionLost."""
         self._troubles.extend([_Trouble(call, None)] * times)
 
     async def enter(self, call: str, clock: Clock, timeout_s: float, bells: Bells) -> None:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fencepost.errors import MessageRefused
 
@@ -81,20 +81,27 @@ def check(message: Message, *, max_bytes: int | None) -> None:
 
     ``max_bytes`` is the largest payload plus headers that is accepted, in bytes; None accepts any size.
     """
+    _check_kinds(message)
     _check_names(message)
     _check_headers(message.headers)
     _check_times(message)
-    if message.version is not None and (message.key is None or not 0 < message.version < 2**63):
-        raise MessageRefused(
-            f"version {message.version!r} on topic {message.topic!r}",
-            remedy="a version is a positive whole number below 2**63 and needs a key",
-        )
+    _check_version(message)
     size = len(message.payload or b"") + sum(len(n) + len(v.encode()) for n, v in message.headers.items())
     if max_bytes is not None and size > max_bytes:
         raise MessageRefused(
             f"the message for topic {message.topic!r} has {size:,} bytes, the limit is {max_bytes:,}",
             remedy="store the large part elsewhere and send its address, or raise max_bytes and the broker's limit",
         )
+
+
+def _check_kinds(message: Message) -> None:
+    """What a program without type hints passes most easily: a number or a UUID as a key, a str as the payload."""
+    texts = (message.id, message.topic, message.type, message.content_type, "" if message.key is None else message.key)
+    for name, text in zip(("id", "topic", "type", "content_type", "key"), texts, strict=True):
+        if not isinstance(text, str):
+            raise MessageRefused(f"{name} is not text but {text!r:.300}", remedy="pass text, for example str(...)")
+    if not isinstance(message.payload, bytes | None):
+        raise MessageRefused(f"the payload is not bytes but {type(message.payload).__name__}", remedy="encode it first")
 
 
 def _check_names(message: Message) -> None:
@@ -124,11 +131,11 @@ def _check_names(message: Message) -> None:
             )
 
 
-def _check_headers(headers: Mapping[str, object]) -> None:
+def _check_headers(headers: Mapping[Any, object]) -> None:
     for name, value in headers.items():
-        if not _HEADER_NAME.match(name) or _RESERVED.match(name):
+        if not isinstance(name, str) or not _HEADER_NAME.match(name) or _RESERVED.match(name):
             raise MessageRefused(
-                f"header name {name[:300]!r} is not usable",
+                f"header name {name!r:.300} is not usable",
                 remedy="use A-Z a-z 0-9 . _ -; content-type and names from ce_, ce-, nats- or fencepost on are taken",
             )
         if not isinstance(value, str) or _CONTROL.search(value) or value != value.strip() or not _encodable(value):
@@ -139,11 +146,27 @@ def _check_headers(headers: Mapping[str, object]) -> None:
 
 
 def _check_times(message: Message) -> None:
-    for name, moment in (("occurred_at", message.occurred_at), ("available_at", message.available_at)):
-        if moment is not None and moment.utcoffset() is None:
+    times: tuple[tuple[str, object], ...] = (
+        ("occurred_at", message.occurred_at),
+        ("available_at", message.available_at),
+    )
+    for name, moment in times:
+        if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
             raise MessageRefused(
-                f"{name} has no time zone", remedy="pass an aware datetime, for example datetime.now(UTC)"
+                f"{name} {moment!r:.300} has no time zone",
+                remedy="pass an aware datetime, for example datetime.now(UTC)",
             )
+
+
+def _check_version(message: Message) -> None:
+    version: object = message.version
+    if version is None:
+        return
+    if message.key is None or not isinstance(version, int) or isinstance(version, bool) or not 0 < version < 2**63:
+        raise MessageRefused(
+            f"version {version!r:.300} on topic {message.topic!r}",
+            remedy="a version is a positive whole number below 2**63 and needs a key",
+        )
 
 
 def _encodable(text: str) -> bool:

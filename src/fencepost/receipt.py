@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 import zlib
-from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from fencepost.message import Position, Stored
 
@@ -48,7 +47,8 @@ class Receipt:
     @classmethod
     def of(cls, batch: Sequence[Stored], *, fence: int, counter: int, token: int, owner: str) -> Receipt:
         """The receipt that travels with ``batch``."""
-        return cls(fence, counter, token, owner, tuple(m.position for m in batch), tuple(digest(m.id) for m in batch))
+        positions, digests = [m.position for m in batch], [digest(m.id) for m in batch]
+        return cls(fence, counter, token, owner, tuple(positions), tuple(digests))
 
     def ranges(self) -> list[PositionRange]:
         """The positions as ranges, in order."""
@@ -63,7 +63,7 @@ class Receipt:
             "token": self.token,
             "owner": self.owner,
             "positions": positions,
-            "digests": base64.b64encode(b"".join(d.to_bytes(4, "big") for d in self.digests)).decode(),
+            "digests": base64.b64encode(struct.pack(f">{len(self.digests)}I", *self.digests)).decode(),
         }
         return json.dumps(record, separators=(",", ":")).encode()
 
@@ -74,7 +74,7 @@ class Receipt:
             record = json.loads(data)
             positions = tuple(_positions(record["positions"]))
             packed = base64.b64decode(record["digests"], validate=True)
-            digests = tuple(int.from_bytes(packed[i : i + 4], "big") for i in range(0, len(packed), 4))
+            digests = struct.unpack(f">{len(packed) // 4}I", packed[: len(packed) // 4 * 4])
             receipt = cls(record["fence"], record["counter"], record["token"], record["owner"], positions, digests)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a receipt: {data[:80]!r}") from error
@@ -118,13 +118,10 @@ class Receipts:
 
 
 def _ranges(positions: Sequence[Position]) -> list[PositionRange]:
-    if not positions:
-        return []
-    first, last = positions[0], positions[-1]
-    if isinstance(first, str) or isinstance(last, str):
+    numbers = [p for p in positions if isinstance(p, int)]
+    if len(numbers) < len(positions):
         return [(p, p) for p in positions]
-    numbers = array("q", [int(p) for p in positions])
-    if numbers[-1] - numbers[0] == len(numbers) - 1 and all(b - a == 1 for a, b in pairwise(numbers)):
+    if numbers and numbers == list(range(numbers[0], numbers[0] + len(numbers))):  # the usual case, without a loop
         return [(numbers[0], numbers[-1])]
     return list(_runs(numbers))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fencepost.clock import Clock
-from fencepost.errors import ConnectionLost, DeadlineExceeded, Fenced, FencepostError, FixError, LeaseLost, RetryError
+from fencepost.errors import ConnectionLost, DeadlineExceeded, Fenced, FencepostError, FixError, LeaseLost, RetryError, Unavailable
 from fencepost.events import (
     DatabaseFellBack,
     MessageFailed,
@@ -30,7 +30,7 @@ from fencepost.events import (
 from fencepost.message import Stored
 from fencepost.ports import Broker, Capabilities, Delivery, Failure, Handoff, Lane, Outcome, Session, Source, Term
 from fencepost.receipt import Receipts, digest
-from fencepost.relay.order import Order
+from fencepost.relay.order import Entity, Order, entity_of
 from fencepost.relay.reader import Reader
 from fencepost.relay.retry import Backoff, Circuit
 
@@ -53,7 +53,7 @@ class LaneOptions:
     park: bool = True
     retry_base_s: float = 0.1
     retry_cap_s: float = 30.0
-    publish_timeout_s: float = 30.0
+    publish_timeout_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class LaneRun:
         settling: asyncio.Future[None] | None = None
         try:
             while await self._first(reading, drain):
-                batch = await self._on_session(reading)
+                batch = self._order.confirm(await self._on_session(reading))
                 reading = asyncio.ensure_future(reader.next())
                 published = await self._publish(session, handoff, batch)
                 if settling is not None:
@@ -182,31 +182,36 @@ class LaneRun:
         """Publish a batch as far as it goes; the messages that are at the broker and not settled yet."""
         if not self._fenced:
             await self._enter_doubt(session, batch)
-        published: Sequence[Stored] = ()
+        sent: list[Stored] = []
         rest = batch
         while rest:
             outcome = await self._hand_off(handoff, rest)
-            published = outcome.published
-            if not outcome.failed:
-                break
-            await self._settle(session, published)
-            published = ()
-            await self._on_session(self._set_aside(session, outcome.failed))
+            sent += outcome.published
+            if outcome.failed:
+                await self._settle(session, sent)
+                sent = []
+                await self._on_session(self._set_aside(session, outcome.failed))
             rest = self._order.rest(rest, outcome)
-        sent = {m.position for m in published}
-        self._order.let_go(m for m in batch if m.position not in sent)
-        return published
+        kept = {m.position for m in sent}
+        self._order.let_go([m for m in batch if m.position not in kept])
+        return sent
 
     async def _hand_off(self, handoff: Handoff, batch: Sequence[Stored]) -> Outcome:
         started = self._clock.monotonic()
         try:
-            outcome = await handoff.publish(batch)
+            async with asyncio.timeout(None if self._fenced else self._options.publish_timeout_s):
+                outcome = await handoff.publish(batch)
+        except TimeoutError:
+            await self._drop_handoff()
+            raise DeadlineExceeded(f"a publish took longer than {self._options.publish_timeout_s:g} s") from None
         except Fenced:
             self._observer(OwnerFenced(lane=self._lane.name, token=self._own.term.token))
             raise
         except FencepostError:
             await self._drop_handoff()
             raise
+        if not outcome.published and not outcome.failed:
+            raise Unavailable("the broker neither took nor refused a single message of a batch")
         if outcome.published:
             self._observer(self._report(outcome.published, self._clock.monotonic() - started))
         return outcome
@@ -240,15 +245,23 @@ class LaneRun:
 
     async def _set_aside(self, session: Session, failures: Sequence[Failure]) -> None:
         """Park what has had its attempts; let the key of the rest wait."""
-        parked = [f for f in failures if self._is_to_be_parked(f)]
-        again = [f for f in failures if not self._is_to_be_parked(f)]
+        parked: list[Failure] = []
+        again: dict[Entity, Failure] = {}
+        for failure in failures:
+            entity = entity_of(failure.message)
+            if entity in again:
+                continue  # it waits behind one of its key, and has not had a try of its own
+            if self._is_to_be_parked(failure):
+                parked.append(failure)
+            else:
+                again[entity] = failure
         if parked:
             await session.park([(f.message, str(f.error)) for f in parked])
         if again:
-            await session.failed([(f.message, str(f.error)) for f in again])
+            await session.failed([(f.message, str(f.error)) for f in again.values()])
         for failure in parked:
             self._observer(MessageParked(**self._facts(failure)))
-        for failure in again:
+        for failure in again.values():
             delay_s = self._backoff.delay_s(failure.message.attempts + 1)
             self._order.wait(failure.message, delay_s)
             self._observer(MessageFailed(**self._facts(failure), delay_s=delay_s))

@@ -21,10 +21,12 @@ def entity_of(message: Stored) -> Entity:
 
 
 class Order:
-    """The rows in hand (chosen, not yet let go) and the keys that wait for another try.
+    """The rows in hand (chosen, not yet let go), the keys that wait for another try, and the keys passed over in this round.
 
-    ``one_per_key``: never more than one message of a key in hand (brokers on which one message of a batch may fail
-    alone).
+    ``one_per_key``: never more than one message of a key in hand (brokers on which one message of a batch may fail alone).
+
+    A key of which one row was passed over is passed over until the next round, which begins at the bottom: whatever held
+    the row back may end at any moment, and a later row of the key, higher up, must not overtake it then.
     """
 
     def __init__(self, clock: Clock, *, one_per_key: bool) -> None:
@@ -34,21 +36,25 @@ class Order:
         self._let_go: set[Position] = set()
         self._busy: set[Entity] = set()
         self._waiting: dict[Entity, float] = {}
+        self._passed_over: set[Entity] = set()
+        self._failed: set[Entity] = set()
 
-    def begin_read(self) -> None:
-        """A read of the outbox begins. What is let go while it runs may still be among its rows and is not chosen
-        from them.
+    def begin_read(self, *, bottom: bool) -> None:
+        """A read of the outbox begins, at the bottom or further up.
+
+        What is let go while it runs may still be among its rows and is not chosen from them.
         """
         self._let_go.clear()
+        if bottom:
+            self._passed_over.clear()
 
     def choose(self, rows: Sequence[Stored]) -> list[Stored]:
-        """Those of ``rows``, which came from the read that began last, that may be sent now; they are in hand from
-        here on.
-        """
+        """Those of ``rows``, from the read that began last, that may be sent now; they are in hand from here on."""
         free = rows
         if self._in_hand or self._let_go:
             free = [m for m in rows if m.position not in self._in_hand and m.position not in self._let_go]
-        chosen = self._choose_by_key(free) if self._waiting or self._one_per_key else list(free)
+        by_key = self._one_per_key or self._waiting or self._passed_over
+        chosen = self._choose_by_key(free) if by_key else list(free)
         self._in_hand.update(m.position for m in chosen)
         return chosen
 
@@ -58,12 +64,24 @@ class Order:
         chosen = []
         for message in rows:
             entity = entity_of(message)
-            if entity in self._waiting or entity in self._busy:
+            if entity in self._passed_over or entity in self._waiting or entity in self._busy:
+                self._passed_over.add(entity)
                 continue
             if self._one_per_key:
                 self._busy.add(entity)
             chosen.append(message)
         return chosen
+
+    def confirm(self, chosen: Sequence[Stored]) -> Sequence[Stored]:
+        """What of a read-ahead may still be sent, now that the batches before it are done; the rest is let go.
+
+        To be called before the next read begins.
+        """
+        failed, self._failed = self._failed, set()
+        if not failed:
+            return chosen
+        self.let_go([m for m in chosen if entity_of(m) in failed])
+        return [m for m in chosen if entity_of(m) not in failed]
 
     def let_go(self, messages: Iterable[Stored]) -> None:
         """These are no longer in hand: settled, parked, or left for a later round."""
@@ -74,14 +92,16 @@ class Order:
                 self._busy.discard(entity_of(message))
 
     def wait(self, message: Stored, delay_s: float) -> None:
-        """Nothing of this message's key is chosen for ``delay_s``."""
+        """Nothing of this message's key is chosen for ``delay_s``, and not before the next round."""
         self._waiting[entity_of(message)] = self._clock.monotonic() + delay_s
+        self._passed_over.add(entity_of(message))
+        self._failed.add(entity_of(message))
 
     def next_try_s(self) -> float | None:
         """Seconds until the first waiting key may be tried again (at least 0), None where no key waits."""
         return max(0.0, min(self._waiting.values()) - self._clock.monotonic()) if self._waiting else None
 
     def rest(self, batch: Sequence[Stored], outcome: Outcome) -> list[Stored]:
-        """What of the batch may be tried again at once: neither published nor failed, nor of a key that waits."""
+        """What of the batch may be tried again at once: neither published nor failed, nor of a key that has just failed."""
         done = {m.position for m in outcome.published} | {f.message.position for f in outcome.failed}
-        return [m for m in batch if m.position not in done and entity_of(m) not in self._waiting]
+        return [m for m in batch if m.position not in done and entity_of(m) not in self._failed]

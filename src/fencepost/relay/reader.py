@@ -58,7 +58,7 @@ class Reader:
 
     async def _page(self) -> Sequence[Stored]:
         limit = max(1, min(self._limit, int(self._page_bytes / self._average_bytes)))
-        self._order.begin_read()
+        self._order.begin_read(bottom=self._after is None)
         rows = await self._session.pending(self._lane, limit, self._after)
         chosen = self._order.choose(rows)
         if rows:

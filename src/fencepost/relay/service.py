@@ -18,6 +18,7 @@ DELIVERIES = ("auto", "exactly-once", "deduplicated", "at-least-once")
 ON_POISON = ("park", "block")
 
 _WARM_EVERY_S = 30.0
+_PUBLISH_SHARE = 0.4  # of the lease; renewed every third of it, the lease is always trusted for longer than this
 _STRENGTH = {Delivery.PLAIN: 0, Delivery.DEDUPLICATING: 1, Delivery.ATOMIC: 2}
 
 
@@ -29,7 +30,7 @@ class RelayOptions:
     poll_s: how often an idle relay looks without having been woken. max_attempts: tries of one message that fails
     alone, before it is parked (``on_poison`` "park") - or, with "block", never: its key waits until somebody acts.
     delivery: "auto" takes the strongest that the broker gives; another value refuses to start where it gives less.
-    retry_base_s, retry_cap_s: back-off. publish_timeout_s: see LaneOptions.
+    retry_base_s, retry_cap_s: back-off.
     """
 
     batch: int = 2000
@@ -41,7 +42,6 @@ class RelayOptions:
     delivery: str = "auto"
     retry_base_s: float = 0.1
     retry_cap_s: float = 30.0
-    publish_timeout_s: float = 30.0
 
     def __post_init__(self) -> None:
         for name, known in (("delivery", DELIVERIES), ("on_poison", ON_POISON)):
@@ -58,7 +58,7 @@ class RelayOptions:
             park=self.on_poison == "park",
             retry_base_s=self.retry_base_s,
             retry_cap_s=self.retry_cap_s,
-            publish_timeout_s=self.publish_timeout_s,
+            publish_timeout_s=self.ttl_s * _PUBLISH_SHARE,
         )
 
 

@@ -1,0 +1,120 @@
+"""How fast a relay drains, how late a message is, and what adding one costs: everything beside its ceiling, in one run.
+
+    python -m bench.relay [--rows 200000] [--rounds 3] [--json]
+
+Works on the servers of dev/services, or on those named by --database and --broker. Figures are medians over the rounds; ratios
+are taken round by round, because the speed of a shared machine drifts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+if __package__ in (None, ""):  # run as a file
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench import add, latency, workload
+from bench.servers import child, url_of
+from fencepost.clock import SYSTEM_CLOCK
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    options = _options(arguments)
+    database = options.database or url_of("postgresql")
+    broker = options.broker or url_of("kafka")
+    run = f"bench-{SYSTEM_CLOCK.new_id()[:13]}"
+    result: dict[str, float] = {"rows": options.rows, "payload_bytes": options.size, "batch": options.batch}
+    say(f"PostgreSQL to Kafka, exactly-once: {options.rows:,} rows of {options.size} bytes, {os.cpu_count()} cores")
+    if "drain" in options.parts:
+        result |= drain(database, broker, run, options)
+    if "latency" in options.parts:
+        result |= late(database, broker, run, options)
+    if "add" in options.parts:
+        result |= adding(database, options)
+    if options.json:
+        print(json.dumps({name: round(value, 2) for name, value in result.items()}))
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench.relay", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--database", help="a postgresql:// URL; its fencepost tables are emptied")
+    parser.add_argument("--broker", help="a kafka:// URL")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--size", type=int, default=300, help="payload bytes of a message")
+    parser.add_argument("--batch", type=int, default=2000, help="messages of one transaction")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rate", type=int, default=200, help="messages per second while latency is measured")
+    parser.add_argument("--seconds", type=int, default=20, help="of the latency part, and of each run of the add part / 4")
+    parser.add_argument("--parts", nargs="+", choices=("drain", "latency", "add"), default=["drain", "latency", "add"])
+    parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
+    return parser.parse_args(arguments)
+
+
+def say(line: str) -> None:
+    """A line for people."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def drain(database: str, broker: str, run: str, options: argparse.Namespace) -> dict[str, float]:
+    """The relay and the ceiling in turn."""
+    rounds = []
+    for n in range(options.rounds):
+        topic = f"{run}-{n}"
+        plain = child("ceiling", {"servers": broker.removeprefix("kafka://"), "topic": f"{topic}-ceiling", **_sizes(options)})
+        workload.fill_sync(database, options.rows, topic=topic, size=options.size)
+        shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
+        relay = child("drain", shape)
+        rounds.append((relay, plain))
+        say(
+            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU a message"
+            f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
+            f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
+        )
+    middle = statistics.median
+    return {
+        "messages_per_s": middle(r["messages_per_s"] for r, _ in rounds),
+        "ceiling_per_s": middle(c["messages_per_s"] for _, c in rounds),
+        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, c in rounds),
+        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _ in rounds),
+        "ceiling_cpu_us_per_message": middle(c["cpu_us_per_message"] for _, c in rounds),
+        "peak_rss_mb": max(r["peak_rss_mb"] for r, _ in rounds),
+        "messages_per_batch": middle(r["messages_per_batch"] for r, _ in rounds),
+    }
+
+
+def _sizes(options: argparse.Namespace) -> dict[str, object]:
+    return {"rows": options.rows, "batch": options.batch, "size": options.size}
+
+
+def late(database: str, broker: str, run: str, options: argparse.Namespace) -> dict[str, float]:
+    """Latency at a steady rate."""
+    workload.fill_sync(database, 0, topic=run, size=options.size)
+    topic = f"{run}-latency"
+    found = latency.measure(
+        database, broker, topic=topic, relay=topic, rate=options.rate, seconds=options.seconds, size=options.size
+    )
+    say(
+        f"  commit to reader at {options.rate}/s: p50 {found['latency_p50_ms']:.1f} ms, p90 {found['latency_p90_ms']:.1f} ms,"
+        f" p99 {found['latency_p99_ms']:.1f} ms, max {found['latency_max_ms']:.1f} ms"
+    )
+    return found
+
+
+def adding(database: str, options: argparse.Namespace) -> dict[str, float]:
+    """What a message costs the business transaction."""
+    found = add.measure(database, rounds=options.rounds, seconds=max(2, options.seconds // 4), size=options.size)
+    for name, value in found.items():
+        say(f"  {name:24} {value:>9,.0f}/s")
+    return found
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

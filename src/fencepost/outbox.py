@@ -1,0 +1,293 @@
+"""Adding messages inside the application's own transaction: the writing side of an outbox.
+
+    outbox = Outbox()
+    with engine.begin() as connection:
+        connection.execute(...)                                              # the business
+        outbox.add(connection, "orders", {"id": 1}, key="1", type="placed")  # and what it has to tell, or neither
+
+``AsyncOutbox`` is the same for connections and sessions that are awaited. Nothing here opens, commits or rolls back
+anything, and nothing talks to a broker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, get_args
+
+from fencepost import plugins
+from fencepost.clock import SYSTEM_CLOCK, Clock
+from fencepost.errors import ConfigurationError, MessageRefused
+from fencepost.flows import run, run_async
+from fencepost.message import Message, check
+from fencepost.sql.adding import OutboxWriter
+from fencepost.sql.outbox import Versions
+from fencepost.sql.transaction import Awaiting, Blocking, Joined, UnitOfWork
+
+_SAME_DRIVER = {"aiosqlite": "sqlite3"}  # package -> the driver that knows its connections too
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """How a payload that is neither bytes nor None becomes bytes, and what the result is called."""
+
+    encode: Callable[[Any], bytes]
+    content_type: str = "application/json"
+
+
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _encode_json(payload: object) -> bytes:
+    return _json.encode(payload).encode()
+
+
+JSON = Encoder(_encode_json)
+"""Compact JSON in UTF-8. NaN and infinity are refused: they are not JSON."""
+
+
+class NewMessage(NamedTuple):
+    """A message to be added: the arguments of ``add``, for ``add_all``.
+
+    ``payload``: bytes are taken as they are (content type application/octet-stream unless you say another), None is
+    a tombstone, anything else is encoded as JSON, also a str. ``key`` is the entity's id: messages of one topic and
+    key keep their order. ``version`` is the entity's own version where the application has one (its optimistic lock);
+    leave it out to let the outbox draw it. ``occurred_at`` is now unless given; before ``available_at`` the message is
+    not published. Both are aware datetimes. ``id`` is a UUID as text; a new UUIDv7 unless given.
+    """
+
+    topic: str
+    payload: object
+    key: str | None = None
+    type: str = "message"
+    headers: Mapping[str, str] | None = None
+    version: int | None = None
+    content_type: str | None = None
+    id: str | None = None
+    occurred_at: datetime | None = None
+    available_at: datetime | None = None
+
+
+class _Adding:
+    """What both outboxes share: options, making the message, finding the driver."""
+
+    def __init__(
+        self,
+        *,
+        versions: Versions = "counter",
+        schema: str | None = None,
+        prefix: str = "fencepost_",
+        max_bytes: int | None = 1_000_000,
+        encoder: Encoder = JSON,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """``versions``: "counter" keeps a small row for each entity and numbers its messages 1, 2, 3, ...; "position"
+        leaves no row behind and takes the message's position, which grows for each entity too, but with gaps. All
+        writers of an outbox use the same.
+
+        ``schema`` and ``prefix`` say which tables; ``max_bytes`` is the largest payload plus headers, None for any
+        size. Raises ConfigurationError for an unknown ``versions``.
+        """
+        if versions not in get_args(Versions):
+            raise ConfigurationError(
+                f"versions={versions!r}", remedy=f"use one of {', '.join(map(repr, get_args(Versions)))}"
+            )
+        self._writer = OutboxWriter(schema, prefix, versions)
+        self._max_bytes = max_bytes
+        self._encoder = encoder
+        self._clock = clock
+
+    def _message(self, new: NewMessage) -> Message:
+        """The checked message. What the caller may change later is copied: a session writes at its next flush."""
+        now = self._clock.now()
+        payload, content_type = self._encoded(new)
+        due = _utc("available_at", new.available_at)
+        message = Message(
+            id=self._clock.new_id() if new.id is None else new.id,
+            topic=new.topic,
+            payload=payload,
+            occurred_at=_utc("occurred_at", new.occurred_at) or now,
+            key=new.key,
+            version=new.version,
+            type=new.type,
+            content_type=content_type if new.content_type is None else new.content_type,
+            headers=_copied(new.headers),
+            available_at=due if due is not None and due > now else None,
+        )
+        check(message, max_bytes=self._max_bytes)
+        return message
+
+    def _encoded(self, new: NewMessage) -> tuple[bytes | None, str]:
+        payload = new.payload
+        if payload is None:
+            return None, self._encoder.content_type
+        if isinstance(payload, bytes | bytearray | memoryview):
+            return bytes(payload), "application/octet-stream"
+        try:
+            return self._encoder.encode(payload), self._encoder.content_type
+        except (TypeError, ValueError, RecursionError) as error:
+            raise MessageRefused(
+                f"the payload for topic {new.topic!r} cannot be encoded as {self._encoder.content_type} ({error})",
+                remedy="pass bytes, or values that the encoder knows, or an Encoder of your own",
+            ) from error
+
+    def _wrong_kind(self, tx: object, *, use: str) -> ConfigurationError:
+        return ConfigurationError(f"{type(self).__name__} cannot use {_name(type(tx))}", remedy=f"use {use}")
+
+    def _enlist(self, unit: UnitOfWork, messages: Sequence[Message]) -> list[Message]:
+        self._writer.statements(unit.dialect)  # so that a database without an outbox is refused here, not at the flush
+        for message in messages:
+            unit.enlist(self._writer, message)
+        return list(messages)
+
+
+class Outbox(_Adding):
+    """Adds messages to transactions that block: SQLAlchemy's Connection and Session, sqlite3, psycopg."""
+
+    def add(
+        self,
+        tx: object,
+        topic: str,
+        payload: object,
+        *,
+        key: str | None = None,
+        type: str = "message",  # noqa: A002
+        headers: Mapping[str, str] | None = None,
+        version: int | None = None,
+        content_type: str | None = None,
+        id: str | None = None,  # noqa: A002
+        occurred_at: datetime | None = None,
+        available_at: datetime | None = None,
+    ) -> Message:
+        """Add one message to the transaction ``tx``; the arguments are those of ``NewMessage``.
+
+        Returns it with its version. With a session it is written at the next flush, after the business rows; its
+        version is drawn there and is None in what is returned.
+
+        Raises MessageRefused, NoTransaction, ConfigurationError, VersionConflict and SchemaMissing before anything was
+        written (with a session the flush raises the last two), and the driver's own errors.
+        """
+        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        return self._write(tx, [self._message(new)])[0]
+
+    def add_all(self, tx: object, messages: Iterable[NewMessage]) -> list[Message]:
+        """Add many messages; each entity's keep their order. Returns them in the order given.
+
+        On PostgreSQL all are written in one statement, or one each where you give versions and versions="counter".
+        Entities are locked in sorted order, so two such calls never wait for each other in a circle. Raises what
+        ``add`` raises; a VersionConflict may come after other messages were written, so roll back.
+        """
+        return self._write(tx, [self._message(new) for new in messages])
+
+    def _write(self, tx: object, messages: list[Message]) -> list[Message]:
+        joined = _join(tx)
+        if isinstance(joined, Blocking):
+            return run(self._writer.write(joined.dialect, messages), joined.execute)
+        if isinstance(joined, UnitOfWork) and not joined.asynchronous:
+            return self._enlist(joined, messages)
+        raise self._wrong_kind(tx, use="AsyncOutbox, and await its calls")
+
+
+class AsyncOutbox(_Adding):
+    """Adds messages to transactions that are awaited: SQLAlchemy's AsyncConnection and AsyncSession, asyncpg, psycopg,
+    aiosqlite.
+    """
+
+    async def add(
+        self,
+        tx: object,
+        topic: str,
+        payload: object,
+        *,
+        key: str | None = None,
+        type: str = "message",  # noqa: A002
+        headers: Mapping[str, str] | None = None,
+        version: int | None = None,
+        content_type: str | None = None,
+        id: str | None = None,  # noqa: A002
+        occurred_at: datetime | None = None,
+        available_at: datetime | None = None,
+    ) -> Message:
+        """The same as ``Outbox.add``."""
+        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        return (await self._write(tx, [self._message(new)]))[0]
+
+    async def add_all(self, tx: object, messages: Iterable[NewMessage]) -> list[Message]:
+        """The same as ``Outbox.add_all``."""
+        return await self._write(tx, [self._message(new) for new in messages])
+
+    async def _write(self, tx: object, messages: list[Message]) -> list[Message]:
+        joined = _join(tx)
+        if isinstance(joined, Awaiting):
+            return await run_async(self._writer.write(joined.dialect, messages), joined.execute)
+        if isinstance(joined, UnitOfWork) and joined.asynchronous:
+            return self._enlist(joined, messages)
+        raise self._wrong_kind(tx, use="Outbox, whose calls are not awaited")
+
+
+# ------------------------------------------------------------------------------------------------------------ arguments
+
+
+def _utc(name: str, moment: datetime | None) -> datetime | None:
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        return moment  # nothing, or what the check refuses
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise MessageRefused(
+            f"{name} {moment!r} is outside the years 1 to 9999 in UTC", remedy="pass another time"
+        ) from error
+
+
+def _copied(headers: Mapping[str, str] | None) -> dict[str, str]:
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
+        raise MessageRefused(
+            f"headers are {_name(type(headers))}", remedy="pass a mapping from names to texts; a name occurs once"
+        )
+    return dict(headers)
+
+
+# -------------------------------------------------------------------------------------------------------------- drivers
+
+
+_drivers: dict[type, Callable[[object], Joined | None]] = {}
+
+
+def _join(tx: object) -> Joined:
+    """Join the transaction. Raises ConfigurationError for an object of an unknown kind."""
+    kind = type(tx)
+    join = _drivers.get(kind)
+    if join is None:
+        join = _drivers[kind] = _driver(kind)
+    joined = join(tx)
+    if joined is None:
+        raise _no_transaction(kind)
+    return joined
+
+
+def _driver(kind: type) -> Callable[[object], Joined | None]:
+    """The driver named after the package of the class, or of the nearest class that it inherits from."""
+    known = plugins.names("driver")
+    for ancestor in kind.__mro__:
+        package = ancestor.__module__.partition(".")[0]
+        name = _SAME_DRIVER.get(package, package)
+        if name in known:
+            join: Callable[[object], Joined | None] = plugins.load("driver", name).join
+            return join
+    raise _no_transaction(kind)
+
+
+def _no_transaction(kind: type) -> ConfigurationError:
+    packages = sorted({*plugins.names("driver"), *_SAME_DRIVER})
+    return ConfigurationError(
+        f"a message cannot be added to {_name(kind)}",
+        remedy=f"pass the connection or session that has your transaction open, of {', '.join(packages)}",
+    )
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
