@@ -1,0 +1,135 @@
+"""Kafka, one node that is broker and controller at once. Its jars come from Maven into a folder outside the tree."""
+
+import base64
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+
+from servers.ports import HOST
+from servers.server import Launch, Server, ServerError, connection, find_program, need_program, receive
+from servers.state import Place
+
+VERSION = "4.4.0"
+# Kafka brings log4j but not the bridge that leads its own log lines there.
+ARTIFACTS = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.5"),
+)
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / f"kafka-{VERSION}"
+LOGGING = "-Dorg.apache.logging.log4j.level=WARN"
+JAVA_OPTIONS = ["-Xmx768m", "-XX:+UseSerialGC", "-XX:-UsePerfData", LOGGING, "-cp", f"{CACHE}/*"]
+SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://{host}:{client},CONTROLLER://{host}:{controller}
+advertised.listeners=PLAINTEXT://{host}:{client}
+log.dirs={data}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+# A metadata request, version 1, about no topic: key, version, number of the request, no client name, zero topics.
+METADATA_REQUEST = struct.pack("!hhihi", 3, 1, 1, -1, 0)
+
+
+class Kafka(Server):
+    """KRaft mode: no ZooKeeper."""
+
+    name = "kafka"
+    port_names = ("client", "controller")
+    elsewhere = "a Java runtime 17 or later and Maven (java and mvn on the PATH)"
+    stop_patience_s = 30.0
+
+    def packages(self) -> list[str]:
+        """See Server."""
+        missing = [] if find_program("java") else ["default-jre-headless"]
+        return missing if self._has_jars() or find_program("mvn") else [*missing, "maven"]
+
+    def is_installed(self) -> bool:
+        """See Server."""
+        return find_program("java") is not None and self._has_jars()
+
+    @staticmethod
+    def _has_jars() -> bool:
+        return (CACHE / f"kafka_2.13-{VERSION}.jar").exists()
+
+    def fetch(self) -> None:
+        """Load the jars beside their final folder, then rename it: what is there is always whole."""
+        if self._has_jars():
+            return
+        CACHE.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE.parent, prefix="kafka-") as draft:
+            _copy_jars(Path(draft))
+            if not self._has_jars():  # another checkout may have been quicker
+                shutil.rmtree(CACHE, ignore_errors=True)
+                (Path(draft) / "jars").rename(CACHE)
+
+    def prepare(self, place: Place) -> None:
+        """See Server."""
+        data = place.folder / "data"
+        settings = SETTINGS.format(host=HOST, data=data, **place.ports)
+        (place.folder / "server.properties").write_text(settings, encoding="utf-8")
+        if (data / "meta.properties").exists():
+            return
+        cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        java = [need_program("java"), *JAVA_OPTIONS, "kafka.tools.StorageTool"]
+        self.call(place, [*java, "format", "-t", cluster, "-c", str(place.folder / "server.properties")])
+
+    def launches(self, place: Place) -> list[Launch]:
+        """See Server."""
+        # Its compression libraries unpack themselves into the temporary folder, and would leave that behind.
+        java = [need_program("java"), f"-Djava.io.tmpdir={place.folder}", *JAVA_OPTIONS]
+        return [Launch([*java, "kafka.Kafka", str(place.folder / "server.properties")])]
+
+    def answers(self, place: Place) -> bool:
+        """The metadata name at least one broker: before that, the node has not joined its own cluster."""
+        with connection(place.ports["client"]) as link:
+            link.sendall(struct.pack("!i", len(METADATA_REQUEST)) + METADATA_REQUEST)
+            length, _number, brokers = struct.unpack("!iii", receive(link, 12))
+            receive(link, length - 8)
+            return bool(brokers > 0)
+
+    def url(self, place: Place) -> str:
+        """See Server."""
+        return f"kafka://{HOST}:{place.ports['client']}"
+
+
+def _copy_jars(draft: Path) -> None:
+    pom, jars = draft / "pom.xml", draft / "jars"
+    pom.write_text(_project(), encoding="utf-8")
+    argv = [
+        need_program("mvn"),
+        "-q",
+        "-B",
+        "-f",
+        str(pom),
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={jars}",
+    ]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")] or ["no reason given"]
+        raise ServerError(f"mvn could not load the jars of Kafka: {lines[0]}")
+
+
+def _project() -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+        for group, artifact, version in ARTIFACTS
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>fencepost</groupId><artifactId>kafka</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>\n"
+    )

@@ -1,0 +1,74 @@
+"""Fixtures for real servers. A test that asks for one is marked with the server's name by itself."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.services import SERVERS, url_of
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the servers it needs, so that `-m "not kafka"` leaves out those that need Kafka."""
+    for item in items:
+        for name in SERVERS:
+            if f"{name}_url" in getattr(item, "fixturenames", ()):
+                item.add_marker(name)
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> str:
+    """The address of a PostgreSQL whose user may create databases."""
+    return url_of("postgresql")
+
+
+@pytest.fixture(scope="session")
+def mariadb_url() -> str:
+    """The address of a MariaDB."""
+    return url_of("mariadb")
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> str:
+    """The address of a Redis."""
+    return url_of("redis")
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> str:
+    """The address of a RabbitMQ with streams."""
+    return url_of("rabbitmq")
+
+
+@pytest.fixture(scope="session")
+def nats_url() -> str:
+    """The address of a NATS server with JetStream."""
+    return url_of("nats")
+
+
+@pytest.fixture(scope="session")
+def kafka_url() -> str:
+    """The address of a Kafka, as kafka://host:port."""
+    return url_of("kafka")
+
+
+@pytest.fixture
+def fresh_name() -> str:
+    """A short name that nothing else has: for topics, streams, relays, consumers."""
+    return f"t{os.getpid():x}-{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def fresh_database(postgresql_url: str, fresh_name: str) -> Iterator[str]:
+    """The address of a new, empty PostgreSQL database, dropped afterwards even when somebody is still connected."""
+    name = sql.Identifier(fresh_name)
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        try:
+            yield urlunsplit(urlsplit(postgresql_url)._replace(path=f"/{fresh_name}"))
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))

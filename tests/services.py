@@ -1,0 +1,33 @@
+"""Where the real servers of the tests are: in the environment, or among those that `dev/services` runs."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).resolve().parents[1]
+SERVERS = ("postgresql", "mariadb", "redis", "rabbitmq", "nats", "kafka")
+
+
+@functools.cache
+def running() -> dict[str, str]:
+    """The addresses of the servers that `dev/services` runs in this tree, by name."""
+    command = [sys.executable, str(TREE / "dev" / "services"), "urls", "--json"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {str(name): str(url) for name, url in json.loads(answer.stdout).items()}
+
+
+def url_of(name: str) -> str:
+    """The address of a server. Without one the test is skipped, or fails where CI is set: there it must be up."""
+    variable = f"FENCEPOST_TEST_{name.upper()}_URL"
+    url = os.environ.get(variable) or running().get(name)
+    if url:
+        return url
+    reason = f"no {name}: run `dev/services up {name}` or set {variable}"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)

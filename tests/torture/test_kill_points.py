@@ -1,0 +1,134 @@
+"""kill -9 and SIGSTOP of the real relay at each point where it hurts, on real servers; the broker is read back."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from fencepost import app
+from fencepost.clock import SYSTEM_CLOCK
+from fencepost.demo.chance import Chance
+from fencepost.demo.fleet import Fleet
+from fencepost.demo.place import Place, place
+from fencepost.demo.records import DemoOptions
+from fencepost.history import Report, compare
+from tests.torture.kill_point import POINTS
+
+ROUTES = ("postgresql to kafka", "sqlite to nats")
+TIMEOUT_S = 60.0
+
+pytestmark = pytest.mark.torture
+
+
+@pytest.fixture
+async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """A database, a broker, an orders table and a topic of the test's own."""
+    route: str = request.param
+    if route == "postgresql to kafka":
+        database = request.getfixturevalue("fresh_database")
+        broker = request.getfixturevalue("kafka_url")
+    else:
+        database, broker = f"sqlite:///{tmp_path}/orders.db", request.getfixturevalue("nats_url")
+    async with place(DemoOptions(database=database, broker=broker), SYSTEM_CLOCK) as made:
+        yield made
+
+
+@asynccontextmanager
+async def writing(stage: Place) -> AsyncIterator[None]:
+    """Two writers that commit and roll back all the while."""
+    stop = asyncio.Event()
+    writers = [asyncio.create_task(stage.orders.write(150, Chance(1, name), stop)) for name in ("a", "b")]
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*writers)
+
+
+async def trapped_relay(stage: Place, point: str, nth: int, number: signal.Signals) -> asyncio.subprocess.Process:
+    """Start a relay with its trap; return when it was sprung."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.torture.kill_point", str(stage.config_file), point, str(nth), str(int(number)),
+        env={**_environment(), **stage.env}, cwd=Path(__file__).parents[2], stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    async with asyncio.timeout(TIMEOUT_S):
+        async for line in process.stdout:
+            if line.startswith(b"struck"):
+                return process
+    raise AssertionError(f"the relay ended with {await process.wait()} before its trap {point!r} was sprung")
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return dict(os.environ)
+
+
+async def readable(stage: Place) -> int:
+    """How many messages a reader sees."""
+    return sum(map(len, await stage.stage.read_back()))
+
+
+async def drained(stage: Place) -> Report:
+    """Wait until nothing is pending, then compare the table of orders with the whole topic."""
+    source = app.source(stage.config)
+    async with asyncio.timeout(TIMEOUT_S):
+        while (await source.backlog()).pending:
+            await asyncio.sleep(0.1)
+    return compare(await stage.orders.committed(), await stage.stage.read_back())
+
+
+@asynccontextmanager
+async def relays(stage: Place, count: int) -> AsyncIterator[Fleet]:
+    """Ordinary relays beside the trapped ones."""
+    fleet = Fleet(stage.config_file, stage.folder, stage.env, SYSTEM_CLOCK)
+    for _ in range(count):
+        await fleet.start()
+    try:
+        yield fleet
+    finally:
+        await fleet.stop()
+
+
+@pytest.mark.parametrize("stage", ROUTES, indirect=True)
+async def test_a5_a8_b5_c1_killed_at_every_point(stage: Place) -> None:
+    """One relay after the other dies at a point; the last one finishes the work."""
+    async with writing(stage):
+        for nth in (1, 3):
+            for point in POINTS:
+                process = await trapped_relay(stage, point, nth, signal.SIGKILL)
+                assert await process.wait() == -signal.SIGKILL
+    async with relays(stage, 1):
+        report = await drained(stage)
+    assert report.committed > 100
+    assert report.clean, str(report)
+
+
+@pytest.mark.parametrize("stage", ROUTES, indirect=True)
+@pytest.mark.parametrize("point", POINTS)
+async def test_a10_a11_paused_at_every_point_for_three_leases(stage: Place, point: str) -> None:
+    """The leader stands still in mid-batch, a standby takes over and publishes, the leader wakes: nothing repeats."""
+    async with writing(stage):
+        paused = await trapped_relay(stage, point, 2, signal.SIGSTOP)
+        try:
+            async with relays(stage, 1), asyncio.timeout(TIMEOUT_S):
+                before = await readable(stage)
+                await asyncio.sleep(3 * stage.config.lease.ttl_s)
+                while await readable(stage) < before + 100:  # the standby publishes, and readers are not blocked
+                    await asyncio.sleep(0.2)
+                paused.send_signal(signal.SIGCONT)
+                await asyncio.sleep(1.0)
+        finally:
+            paused.send_signal(signal.SIGCONT)
+            paused.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(paused.wait(), TIMEOUT_S)
+    async with relays(stage, 1):
+        report = await drained(stage)
+    assert report.clean, str(report)
