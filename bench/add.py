@@ -1,7 +1,8 @@
-"""What a message costs the business transaction: the same update and insert without a message, with a bare INSERT of the same
-row, and with the very statements that ``Outbox.add`` sends, by pgbench, in turn.
+"""What a message costs the business transaction: the same update and insert without a message, with a bare INSERT of
+the same row, and with the very statements that ``Outbox.add`` sends, by pgbench, in turn.
 
-pgbench and not Python drives them, because the question is what the database does; what Python adds is small beside a commit.
+pgbench and not Python drives them, because the question is what the database does; what Python adds is small beside a
+commit.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ ENTITIES = 10_000
 _TABLES = """
 DROP TABLE IF EXISTS bench_account, bench_entry;
 CREATE TABLE bench_account (id int PRIMARY KEY, balance bigint NOT NULL);
-CREATE TABLE bench_entry (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, account int NOT NULL, amount int NOT NULL);
-INSERT INTO bench_account SELECT n, 0 FROM generate_series(1, 10000) n;
-TRUNCATE fencepost_outbox, fencepost_entity;
+CREATE TABLE bench_entry (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, account int NOT NULL, amount int NOT
+NULL); INSERT INTO bench_account SELECT n, 0 FROM generate_series(1, 10000) n; TRUNCATE fencepost_outbox,
+fencepost_entity;
 """
 
 _BUSINESS = """\\set account random(1, 10000)
@@ -110,7 +111,20 @@ def _pgbench(database: str, script: str, seconds: int) -> float:
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(script)
         file.flush()
-        load = ["-n", "-M", "prepared", "-c", str(CONNECTIONS), "-j", "2", "-T", str(seconds), "-f", file.name, database]
+        load = [
+            "-n",
+            "-M",
+            "prepared",
+            "-c",
+            str(CONNECTIONS),
+            "-j",
+            "2",
+            "-T",
+            str(seconds),
+            "-f",
+            file.name,
+            database,
+        ]
         done = subprocess.run([program, *load], check=False, capture_output=True, text=True)
     found = re.search(r"^tps = ([\d.]+)", done.stdout, re.MULTILINE)
     if found is None or done.returncode:

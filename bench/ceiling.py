@@ -1,4 +1,6 @@
-"""The ceiling: the same bytes and headers in transactions of the same size by plain confluent-kafka, without a database."""
+"""The ceiling: the same bytes and headers in transactions of the same size by plain confluent-kafka, without a
+database.
+"""
 
 from __future__ import annotations
 

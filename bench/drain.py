@@ -39,7 +39,9 @@ async def run(database: str, broker: str, rows: int, batch: int, relay: str) -> 
     """Drain ``rows`` pending rows."""
     gauge = Gauge(rows)
     source = plugins.load("database", plugins.name_of("database", database)).source(DatabaseOptions(url=database))
-    target = plugins.load("broker", plugins.name_of("broker", broker)).broker(BrokerOptions(url=broker, source="/bench"))
+    target = plugins.load("broker", plugins.name_of("broker", broker)).broker(
+        BrokerOptions(url=broker, source="/bench")
+    )
     leases = plugins.load("election", plugins.name_of("election", database)).lease_store(LeaseOptions(url=database))
     service = Relay(source, target, leases, Lane(relay), "bench", RelayOptions(batch=batch), gauge)
     gauge.relay = service

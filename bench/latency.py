@@ -1,4 +1,5 @@
-"""From the commit to a read_committed reader: a writer at a steady rate, the relay and the reader, each a process of its own.
+"""From the commit to a read_committed reader: a writer at a steady rate, the relay and the reader, each a process of
+its own.
 
 All three read the same monotonic clock of the machine, so that times of one process can be compared with another's.
 """
@@ -17,16 +18,21 @@ from bench.servers import ROOT
 _GRACE_S = 20.0
 
 
-def measure(database: str, broker: str, *, topic: str, relay: str, rate: int, seconds: int, size: int) -> dict[str, float]:
+def measure(
+    database: str, broker: str, *, topic: str, relay: str, rate: int, seconds: int, size: int
+) -> dict[str, float]:
     """Latency in milliseconds: p50, p90, p99 and the largest."""
     count = rate * seconds
     reader = _start("read", {"broker": broker, "topic": topic, "count": count})
     assert reader.stdout is not None
     reader.stdout.readline()  # it is at the end of the topic
     service = subprocess.Popen(
-        [sys.executable, "-m", "bench.drain", json.dumps(
-            {"database": database, "broker": broker, "rows": count, "batch": 2000, "relay": relay}
-        )],
+        [
+            sys.executable,
+            "-m",
+            "bench.drain",
+            json.dumps({"database": database, "broker": broker, "rows": count, "batch": 2000, "relay": relay}),
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

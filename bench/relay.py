@@ -2,8 +2,8 @@
 
     python -m bench.relay [--rows 200000] [--rounds 3] [--json]
 
-Works on the servers of dev/services, or on those named by --database and --broker. Figures are medians over the rounds; ratios
-are taken round by round, because the speed of a shared machine drifts.
+Works on the servers of dev/services, or on those named by --database and --broker. Figures are medians over the
+rounds; ratios are taken round by round, because the speed of a shared machine drifts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench.relay", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="bench.relay", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--database", help="a postgresql:// URL; its fencepost tables are emptied")
     parser.add_argument("--broker", help="a kafka:// URL")
     parser.add_argument("--rows", type=int, default=200_000)
@@ -52,7 +54,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=2000, help="messages of one transaction")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rate", type=int, default=200, help="messages per second while latency is measured")
-    parser.add_argument("--seconds", type=int, default=20, help="of the latency part, and of each run of the add part / 4")
+    parser.add_argument(
+        "--seconds", type=int, default=20, help="of the latency part, and of each run of the add part / 4"
+    )
     parser.add_argument("--parts", nargs="+", choices=("drain", "latency", "add"), default=["drain", "latency", "add"])
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     return parser.parse_args(arguments)
@@ -68,13 +72,15 @@ def drain(database: str, broker: str, run: str, options: argparse.Namespace) -> 
     rounds = []
     for n in range(options.rounds):
         topic = f"{run}-{n}"
-        plain = child("ceiling", {"servers": broker.removeprefix("kafka://"), "topic": f"{topic}-ceiling", **_sizes(options)})
+        plain = child(
+            "ceiling", {"servers": broker.removeprefix("kafka://"), "topic": f"{topic}-ceiling", **_sizes(options)}
+        )
         workload.fill_sync(database, options.rows, topic=topic, size=options.size)
         shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
         relay = child("drain", shape)
         rounds.append((relay, plain))
         say(
-            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU a message"
+            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"
             f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
             f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
         )
@@ -102,7 +108,7 @@ def late(database: str, broker: str, run: str, options: argparse.Namespace) -> d
         database, broker, topic=topic, relay=topic, rate=options.rate, seconds=options.seconds, size=options.size
     )
     say(
-        f"  commit to reader at {options.rate}/s: p50 {found['latency_p50_ms']:.1f} ms, p90 {found['latency_p90_ms']:.1f} ms,"
+        f"  commit to reader at {options.rate}/s: p50 {found['latency_p50_ms']:.1f} ms, p90 {found['latency_p90_ms']:.1f},"
         f" p99 {found['latency_p99_ms']:.1f} ms, max {found['latency_max_ms']:.1f} ms"
     )
     return found

@@ -14,7 +14,7 @@ from fencepost.message import slot_of
 from fencepost.ports import DatabaseOptions
 
 KEYS = 2000
-TOPIC_COLUMNS = "id topic key version type slot payload content_type occurred_at".split()
+TOPIC_COLUMNS = ["id", "topic", "key", "version", "type", "slot", "payload", "content_type", "occurred_at"]
 
 
 def payload(size: int) -> bytes:

@@ -154,7 +154,7 @@ class RelayFailed(Event):
 class Observer(Protocol):
     """Told of every event. Must neither block nor raise."""
 
-    def __call__(self, event: Event) -> None: ...
+    def __call__(self, event: Event, /) -> None: ...
 
 
 def ignore(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Random faults on servers in memory, two owners without any lease: nothing lost, nothing repeated, nothing reordered."""
+"""Random faults on servers in memory, two owners without any lease: nothing lost, repeated or reordered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small world in memory for the relay's tests: a database, a broker, owners of the one lane, and what became of the messages."""
+"""A small world in memory for the tests of the relay: a database, a broker, owners of the one lane."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ class World:
         self.server = memory_broker.server(self.url)
 
     def message(self, key: str | None = "k", topic: str = "t", payload: bytes | None = b"{}") -> Message:
-        return Message(
-            id=SYSTEM_CLOCK.new_id(), topic=topic, key=key, payload=payload, occurred_at=SYSTEM_CLOCK.now()
-        )
+        return Message(id=SYSTEM_CLOCK.new_id(), topic=topic, key=key, payload=payload, occurred_at=SYSTEM_CLOCK.now())
 
     def commit(self, *keys: str | None, topic: str = "t", payload: bytes | None = b"{}") -> list[Message]:
         """Commit one message for each key, in one transaction."""
@@ -65,12 +63,11 @@ class World:
         trusted_for_s: Callable[[], float] = lambda: 60.0,
     ) -> None:
         """Own the lane until the drain (or cancellation), with parts of one's own, as a process has them."""
-        broker = memory_broker.broker(
-            BrokerOptions(url=self.url, source="/t", timeout_s=0.5, settings=self.settings)
-        )
+        broker = memory_broker.broker(BrokerOptions(url=self.url, source="/t", timeout_s=0.5, settings=self.settings))
         source = memory_database.source(DatabaseOptions(url=self.url, timeout_s=0.5))
-        circuit = Circuit(LANE.name, Backoff(options.retry_base_s, options.retry_cap_s, SYSTEM_CLOCK), self.events.append)
-        parts = Parts(source, broker, await broker.open(), circuit, self.events.append, SYSTEM_CLOCK)
+        backoff, observer = Backoff(options.retry_base_s, options.retry_cap_s, SYSTEM_CLOCK), self.events.append
+        circuit = Circuit(LANE.name, backoff, observer)
+        parts = Parts(source, broker, await broker.open(), circuit, observer, SYSTEM_CLOCK)
         ownership = Ownership(Term(LANE.name, f"owner-{token}", token), lost or asyncio.Event(), trusted_for_s)
         try:
             await LaneRun(LANE, ownership, parts, options).run(drain or asyncio.Event())

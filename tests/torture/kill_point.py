@@ -1,9 +1,9 @@
-"""A relay that kills itself (SIGKILL) or pauses itself (SIGSTOP) at a named point: a process of its own, the real parts.
+"""A relay that kills (SIGKILL) or pauses (SIGSTOP) itself at a named point: a process of its own, the real parts.
 
     python -m tests.torture.kill_point CONFIG POINT NTH SIGNAL
 
-The points stand where a crash hurts most. They are reached by wrapping the real session and the real plug-ins' own calls;
-nothing else is changed.
+The points stand where a crash hurts most. They are reached by wrapping the real session and the real plug-ins' own
+calls; nothing else is changed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def trap_kafka(trap: Trap) -> None:
         trap.at("after produce before commit")
         commit(self, *args)
 
-    Pair.commit = trapped  # type: ignore[method-assign]
+    Pair.commit = trapped  # type: ignore[method-assign, assignment]
 
 
 def trap_nats(trap: Trap) -> None:

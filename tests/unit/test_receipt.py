@@ -1,6 +1,7 @@
 """Receipts: what is written is what is read, and names exactly what it should."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,7 @@ def test_ranges_cover_the_positions_and_nothing_else(positions: set[int]) -> Non
     ranges = receipt(sorted(positions)).ranges()
     covered = [p for first, last in ranges for p in range(int(first), int(last) + 1)]
     assert covered == sorted(positions)
-    assert all(int(b[0]) - int(a[1]) > 1 for a, b in zip(ranges, ranges[1:], strict=False))
+    assert all(int(b[0]) - int(a[1]) > 1 for a, b in pairwise(ranges))
 
 
 def test_another_message_at_the_same_position_is_not_named() -> None:

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fencepost.clock import Clock
-from fencepost.errors import ConnectionLost, DeadlineExceeded, Fenced, FencepostError, FixError, LeaseLost, RetryError, Unavailable
+from fencepost.errors import (
+    ConnectionLost,
+    DeadlineExceeded,
+    Fenced,
+    FencepostError,
+    FixError,
+    LeaseLost,
+    RetryError,
+    Unavailable,
+)
 from fencepost.events import (
     DatabaseFellBack,
     MessageFailed,

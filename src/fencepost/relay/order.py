@@ -21,12 +21,14 @@ def entity_of(message: Stored) -> Entity:
 
 
 class Order:
-    """The rows in hand (chosen, not yet let go), the keys that wait for another try, and the keys passed over in this round.
+    """The rows in hand (chosen, not yet let go), the keys that wait for another try, and the keys passed over in this
+    round.
 
-    ``one_per_key``: never more than one message of a key in hand (brokers on which one message of a batch may fail alone).
+    ``one_per_key``: never more than one message of a key in hand (brokers on which one message of a batch may fail
+    alone).
 
-    A key of which one row was passed over is passed over until the next round, which begins at the bottom: whatever held
-    the row back may end at any moment, and a later row of the key, higher up, must not overtake it then.
+    A key of which one row was passed over is passed over until the next round, which begins at the bottom: whatever
+    held the row back may end at any moment, and a later row of the key, higher up, must not overtake it then.
     """
 
     def __init__(self, clock: Clock, *, one_per_key: bool) -> None:
@@ -102,6 +104,8 @@ class Order:
         return max(0.0, min(self._waiting.values()) - self._clock.monotonic()) if self._waiting else None
 
     def rest(self, batch: Sequence[Stored], outcome: Outcome) -> list[Stored]:
-        """What of the batch may be tried again at once: neither published nor failed, nor of a key that has just failed."""
+        """What of the batch may be tried again at once: neither published nor failed, nor of a key that has just
+        failed.
+        """
         done = {m.position for m in outcome.published} | {f.message.position for f in outcome.failed}
         return [m for m in batch if m.position not in done and entity_of(m) not in self._failed]
