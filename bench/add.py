@@ -98,7 +98,7 @@ def _bare(size: int) -> str:
 
 
 def _add(versions: Literal["counter", "position"], size: int) -> str:
-    dialect = PGDialect_asyncpg()
+    dialect = PGDialect_asyncpg()  # type: ignore[no-untyped-call]
     statement: Prepared = add_statements(dialect, schema=None, prefix="fencepost_", versions=versions).drawn
     values = _values(size)
     return re.sub(r"\$(\d+)", lambda place: values[statement.names[int(place[1]) - 1]], statement.text) + ";"

@@ -28,7 +28,7 @@ def main(servers: str, topic: str, rows: int, batch: int, size: int) -> dict[str
     )
     producer.list_topics(topic, 10)
     producer.init_transactions(30)
-    work = [(row[2], row[6], headers(row)) for row in workload.rows(rows, topic=topic, size=size)]
+    work = [(str(row[2]), row[6], headers(row)) for row in workload.rows(rows, topic=topic, size=size)]
     started, cpu = time.perf_counter(), meter.cpu_s()
     for first in range(0, rows, batch):
         producer.begin_transaction()
@@ -41,7 +41,7 @@ def main(servers: str, topic: str, rows: int, batch: int, size: int) -> dict[str
     return {"messages_per_s": rows / elapsed, "cpu_us_per_message": cpu / rows * 1e6}
 
 
-def headers(row: tuple[object, ...]) -> list[tuple[str, str]]:
+def headers(row: workload.Row) -> list[tuple[str, str | bytes | None]]:
     """The eight headers of CloudEvents in binary mode."""
     return [
         ("ce_specversion", "1.0"),

@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import Any
 
 from bench.servers import ROOT
 
@@ -81,7 +82,7 @@ async def write(database: str, topic: str, rate: int, seconds: int, size: int) -
 def read(broker: str, topic: str, count: int) -> dict[str, float]:
     """Read ``count`` messages, one poll each (a batch would wait to be filled); when each was there, by id."""
     from confluent_kafka import Consumer, TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     servers = broker.removeprefix("kafka://")
     AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, 1)])[topic].result(10)
@@ -97,9 +98,13 @@ def read(broker: str, topic: str, count: int) -> dict[str, float]:
         if message is None:
             raise SystemExit(f"{len(seen)} of {count} messages arrived")
         if message.error() is None:
-            seen[dict(message.headers() or [])["ce_id"].decode()] = time.perf_counter()
+            seen[_id(message.headers())] = time.perf_counter()
     consumer.close()
     return seen
+
+
+def _id(headers: Any) -> str:
+    return str(dict(headers)["ce_id"], "ascii")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def late(database: str, broker: str, run: str, options: argparse.Namespace) -> d
         database, broker, topic=topic, relay=topic, rate=options.rate, seconds=options.seconds, size=options.size
     )
     say(
-        f"  commit to reader at {options.rate}/s: p50 {found['latency_p50_ms']:.1f} ms, p90 {found['latency_p90_ms']:.1f},"
+        f"  latency at {options.rate}/s: p50 {found['latency_p50_ms']:.1f} ms, p90 {found['latency_p90_ms']:.1f},"
         f" p99 {found['latency_p99_ms']:.1f} ms, max {found['latency_max_ms']:.1f} ms"
     )
     return found

@@ -17,13 +17,17 @@ KEYS = 2000
 TOPIC_COLUMNS = ["id", "topic", "key", "version", "type", "slot", "payload", "content_type", "occurred_at"]
 
 
+Row = tuple[str, str, str, int, str, int, bytes, str, datetime]
+"""The values of TOPIC_COLUMNS."""
+
+
 def payload(size: int) -> bytes:
     """JSON-like bytes that compress about as well as an order does, not as well as zeros."""
     text = ",".join(f'"field_{n}":"{(n * 2654435761) % 2**32:08x}"' for n in range(size // 20 + 2))
     return ("{" + text)[: size - 1].encode() + b"}"
 
 
-def rows(count: int, *, topic: str, size: int) -> Iterator[tuple[object, ...]]:
+def rows(count: int, *, topic: str, size: int) -> Iterator[Row]:
     """The columns of TOPIC_COLUMNS, row by row."""
     body, now = payload(size), datetime.now(UTC)
     for n in range(count):

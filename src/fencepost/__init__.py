@@ -4,6 +4,8 @@ repeating or reordering.
 What an application calls is here; the relay is ``fencepost.relay``, errors are in ``fencepost.errors``.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from fencepost.errors import (
     FencepostError,
     FixError,
@@ -15,7 +17,9 @@ from fencepost.errors import (
     VersionConflict,
 )
 from fencepost.message import Message
-from fencepost.outbox import AsyncOutbox, NewMessage, Outbox
+
+if TYPE_CHECKING:
+    from fencepost.outbox import AsyncOutbox, NewMessage, Outbox
 
 __version__ = "0.1.0"
 
@@ -34,3 +38,12 @@ __all__ = [
     "VersionConflict",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The outbox brings SQLAlchemy along, which a command line that only answers --help should not wait for."""
+    if name in {"AsyncOutbox", "NewMessage", "Outbox"}:
+        from fencepost import outbox
+
+        return getattr(outbox, name)
+    raise AttributeError(f"module 'fencepost' has no attribute {name!r}")

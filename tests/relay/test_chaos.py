@@ -12,7 +12,7 @@ import pytest
 from fencepost.errors import Contention, FencepostError, StopError, Unavailable
 from tests.relay.world import FAST, World, check_exactly_once, new_world
 
-SEEDS = range(40)
+SEEDS = range(20)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

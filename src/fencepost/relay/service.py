@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.errors import ConfigurationError, FencepostError, FixError, GuaranteeUnavailable, RetryError, StopError
@@ -13,6 +15,8 @@ from fencepost.leases import Leadership, Tenure
 from fencepost.ports import Broker, Capabilities, Delivery, Lane, LeaseStore, Source
 from fencepost.relay.lane import LaneOptions, LaneRun, Ownership, Parts
 from fencepost.relay.retry import Backoff, Circuit
+
+T = TypeVar("T")
 
 DELIVERIES = ("auto", "exactly-once", "deduplicated", "at-least-once")
 ON_POISON = ("park", "block")
@@ -115,20 +119,48 @@ class Relay:
         """Open everything once, so that what a person must change is said at once. None where ``stop`` came first."""
         while not self._drain.is_set():
             try:
-                capabilities = await self._broker.open()
-                require(self._options.delivery, capabilities)
-                await self._leases.open()
-                await (await self._source.connect()).close()
-                await self._broker.prepare(self._lane)
+                capabilities = await self._unless_stopped(self._open())
             except RetryError as error:
                 await self._sleep(self.circuit.failed(error))
-            else:
+                continue
+            if capabilities is not None:
                 self.circuit.succeeded()
-                self._observer(
-                    RelayStarted(lane=self._lane.name, owner=self._owner, delivery=capabilities.delivery.value)
-                )
+                delivery = capabilities.delivery.value
+                self._observer(RelayStarted(lane=self._lane.name, owner=self._owner, delivery=delivery))
                 return capabilities
         return None
+
+    async def _open(self) -> Capabilities:
+        """Try all three servers, whatever becomes of one: a missing table is told also while the broker is down."""
+        broker, *others = await asyncio.gather(
+            self._open_broker(), self._leases.open(), self._try_source(), return_exceptions=True
+        )
+        errors = [e for e in (broker, *others) if isinstance(e, BaseException)]
+        for error in sorted(errors, key=lambda e: isinstance(e, RetryError)):  # what a person must mend comes first
+            raise error
+        assert isinstance(broker, Capabilities)  # noqa: S101 - or it would have been raised
+        return broker
+
+    async def _open_broker(self) -> Capabilities:
+        capabilities = await self._broker.open()
+        require(self._options.delivery, capabilities)
+        await self._broker.prepare(self._lane)
+        return capabilities
+
+    async def _try_source(self) -> None:
+        await (await self._source.connect()).close()
+
+    async def _unless_stopped(self, call: Coroutine[Any, Any, T]) -> T | None:
+        """The call's result; None where ``stop`` came first, however long the call would have taken."""
+        calling = asyncio.ensure_future(call)
+        stopping = asyncio.ensure_future(self._drain.wait())
+        try:
+            await asyncio.wait([calling, stopping], return_when=asyncio.FIRST_COMPLETED)
+            return await calling if calling.done() else None
+        finally:
+            for task in (calling, stopping):
+                task.cancel()
+            await asyncio.gather(calling, stopping, return_exceptions=True)
 
     async def _serve(self, capabilities: Capabilities) -> None:
         parts = Parts(self._source, self._broker, capabilities, self.circuit, self._observer, self._clock)
@@ -142,26 +174,15 @@ class Relay:
 
     async def _campaign(self, leadership: Leadership) -> Tenure | None:
         """Wait for the lease, warm; None where ``stop`` came first or the store needs a person."""
-        campaign = asyncio.ensure_future(leadership.campaign())
         warming = asyncio.ensure_future(self._keep_warm())
-        stopping = asyncio.ensure_future(self._drain.wait())
         try:
-            await asyncio.wait([campaign, stopping], return_when=asyncio.FIRST_COMPLETED)
-            return await campaign if campaign.done() else None
+            return await self._unless_stopped(leadership.campaign())
         except FencepostError as error:
             await self._sleep(self.circuit.failed(error))
             return None
         finally:
-            for task in (warming, stopping):
-                task.cancel()
-            await asyncio.gather(warming, stopping, return_exceptions=True)
-            await self._give_up(campaign)
-
-    async def _give_up(self, campaign: asyncio.Future[Tenure]) -> None:
-        """A campaign that is won in the moment of giving up is released."""
-        if not campaign.done():
-            campaign.cancel()
-            await asyncio.gather(campaign, return_exceptions=True)
+            warming.cancel()
+            await asyncio.gather(warming, return_exceptions=True)
 
     async def _keep_warm(self) -> None:
         """A standby that is ready takes over in milliseconds."""
@@ -184,8 +205,4 @@ class Relay:
             await tenure.release()
 
     async def _sleep(self, delay_s: float) -> None:
-        sleeping = asyncio.ensure_future(self._clock.sleep(delay_s))
-        stopping = asyncio.ensure_future(self._drain.wait())
-        await asyncio.wait([sleeping, stopping], return_when=asyncio.FIRST_COMPLETED)
-        for task in (sleeping, stopping):
-            task.cancel()
+        await self._unless_stopped(self._clock.sleep(delay_s))

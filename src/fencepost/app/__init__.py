@@ -1,0 +1,25 @@
+"""The composition root: from a configuration to running parts, and to reports about them. Front doors only render."""
+
+from fencepost.app.build import Parts, broker, database, lane, lease_store, owner, parts, relay, schema, source
+from fencepost.app.checking import CheckReport, check
+from fencepost.app.findings import Finding
+from fencepost.app.status import Monitor, StatusReport, status
+
+__all__ = [
+    "CheckReport",
+    "Finding",
+    "Monitor",
+    "Parts",
+    "StatusReport",
+    "broker",
+    "check",
+    "database",
+    "lane",
+    "lease_store",
+    "owner",
+    "parts",
+    "relay",
+    "schema",
+    "source",
+    "status",
+]

@@ -1,0 +1,150 @@
+"""From a configuration to the parts that it names. The only place where plug-ins, core and configuration meet."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fencepost import plugins
+from fencepost.clock import SYSTEM_CLOCK, Clock
+from fencepost.config import Config
+from fencepost.config.problems import raise_all
+from fencepost.errors import ConfigurationError, MissingExtra, UnknownPlugin
+from fencepost.events import Observer
+from fencepost.ports import Broker, BrokerOptions, DatabaseOptions, Lane, LeaseOptions, LeaseStore, Schema, Source
+from fencepost.relay import Relay, RelayOptions
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a relay works with, not yet connected."""
+
+    source: Source
+    broker: Broker
+    leases: LeaseStore
+
+
+def parts(config: Config, clock: Clock = SYSTEM_CLOCK) -> Parts:
+    """All three. Every plug-in that cannot be had is reported at once (ConfigurationError, or several of them)."""
+    errors: list[ConfigurationError] = []
+
+    def attempt(build: Callable[[Config, Clock], T]) -> T | None:
+        try:
+            return build(config, clock)
+        except ConfigurationError as error:
+            errors.append(error)
+            return None
+
+    from_database, to_broker, leases = attempt(source), attempt(broker), attempt(lease_store)
+    raise_all(_distinct(errors))
+    assert from_database is not None  # noqa: S101 - raise_all has raised otherwise
+    assert to_broker is not None  # noqa: S101
+    assert leases is not None  # noqa: S101
+    return Parts(from_database, to_broker, leases)
+
+
+def _distinct(errors: list[ConfigurationError]) -> list[ConfigurationError]:
+    """Database and lease store are often one server, whose library is missing once."""
+    return list({error.remedy or error.what: error for error in reversed(errors)}.values())[::-1]
+
+
+def relay(config: Config, observer: Observer, clock: Clock = SYSTEM_CLOCK) -> Relay:
+    """A relay of the configuration's lane, ready to run. Raises what ``parts`` raises."""
+    built = parts(config, clock)
+    options = RelayOptions(
+        batch=config.relay.batch,
+        batch_bytes=config.relay.batch_bytes,
+        ttl_s=config.lease.ttl_s,
+        poll_s=config.relay.poll_s,
+        max_attempts=config.relay.max_attempts,
+        on_poison=config.relay.on_poison,
+        delivery=config.relay.delivery,
+        retry_base_s=config.relay.retry_base_s,
+        retry_cap_s=config.relay.retry_cap_s,
+    )
+    return Relay(built.source, built.broker, built.leases, lane(config), owner(clock), options, observer, clock)
+
+
+def lane(config: Config) -> Lane:
+    """The lane that a relay of this configuration works on: the only one, with every slot."""
+    return Lane(config.relay.name)
+
+
+def owner(clock: Clock = SYSTEM_CLOCK) -> str:
+    """This process, for people: "host:pid:xxxx"; the last part tells containers of one name and one pid apart."""
+    return f"{socket.gethostname()}:{os.getpid()}:{clock.new_id()[-4:]}"
+
+
+def source(config: Config, clock: Clock = SYSTEM_CLOCK) -> Source:
+    """The outbox. Raises UnknownPlugin, MissingExtra or ConfigurationError."""
+    with _placed(config, "database"):
+        plugin = plugins.load("database", plugins.name_of("database", config.database.url))
+        built: Source = plugin.source(database(config, clock))
+    return built
+
+
+def schema(config: Config) -> Schema:
+    """The tables of the outbox. Raises what ``source`` raises."""
+    with _placed(config, "database"):
+        plugin = plugins.load("database", plugins.name_of("database", config.database.url))
+        built: Schema = plugin.schema(database(config))
+    return built
+
+
+def database(config: Config, clock: Clock = SYSTEM_CLOCK) -> DatabaseOptions:
+    """What a database plug-in is told."""
+    section = config.database
+    return DatabaseOptions(
+        url=section.url, schema=section.schema, prefix=section.prefix, timeout_s=section.timeout_s, clock=clock
+    )
+
+
+def broker(config: Config, clock: Clock = SYSTEM_CLOCK) -> Broker:
+    """The broker. Raises UnknownPlugin, MissingExtra or ConfigurationError."""
+    section = config.broker
+    options = BrokerOptions(
+        url=section.url,
+        source=config.source,
+        create=section.create,
+        timeout_s=section.timeout_s,
+        settings=section.settings,
+        clock=clock,
+    )
+    with _placed(config, "broker"):
+        plugin = plugins.load("broker", plugins.name_of("broker", section.url))
+        built: Broker = plugin.broker(options)
+    return built
+
+
+def lease_store(config: Config, clock: Clock = SYSTEM_CLOCK) -> LeaseStore:
+    """The lease store. Its tables, where it has any, are called like the database's. Raises what ``source`` raises."""
+    options = LeaseOptions(
+        url=config.lease_url,
+        schema=config.database.schema,
+        prefix=config.database.prefix,
+        timeout_s=config.lease.timeout_s,
+        settings=config.lease.settings,
+        clock=clock,
+    )
+    with _placed(config, "lease"):
+        plugin = plugins.load("election", plugins.name_of("election", config.lease_url))
+        built: LeaseStore = plugin.lease_store(options)
+    return built
+
+
+@contextmanager
+def _placed(config: Config, section: str) -> Iterator[None]:
+    """A plug-in knows what is wrong with its settings; where they were written is added here."""
+    try:
+        yield
+    except (MissingExtra, UnknownPlugin):
+        raise
+    except ConfigurationError as error:
+        place = f"[{section}] in {config.file}" if config.file else f"[{section}] in the environment"
+        raise ConfigurationError(f"{place}: {error.what}", remedy=error.remedy) from error

@@ -1,0 +1,107 @@
+"""What is going on now: the backlog, who leads, and which delivery is in force."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from types import TracebackType
+
+from fencepost.app import build
+from fencepost.app.findings import Finding, failed
+from fencepost.config import Config
+from fencepost.errors import FencepostError
+from fencepost.ports import Capabilities, Holder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusReport:
+    """One look.
+
+    ``leader`` is "host:pid:xxxx", None where nobody leads; ``term`` is the token of the current or last term.
+    ``delivery`` is what the broker gives, None where it cannot be asked. ``problems`` are parts that did not answer;
+    the database is not among them, because without it there is no report.
+    """
+
+    lane: str
+    pending: int
+    delayed: int
+    parked: int
+    oldest_age_s: float | None
+    leader: str | None
+    term: int | None
+    lease_remaining_s: float | None
+    led_for_s: float | None
+    delivery: str | None
+    delivery_reason: str
+    problems: tuple[Finding, ...]
+
+
+class Monitor:
+    """Looks again and again without connecting anew each time. Use it as an async context manager."""
+
+    def __init__(self, config: Config) -> None:
+        built = build.parts(config)
+        self._source, self._broker, self._leases = built.source, built.broker, built.leases
+        self._lane = build.lane(config).name
+        self._capabilities: Capabilities | None = None
+        self._leases_open = False
+
+    async def __aenter__(self) -> Monitor:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._leases.close()
+        await self._broker.close()
+
+    async def holder(self) -> Holder | None:
+        """Who has the lease, alone: cheaper than a look. Raises the lease store's own error."""
+        if not self._leases_open:
+            await self._leases.open()
+            self._leases_open = True
+        return await self._leases.holder(self._lane)
+
+    async def look(self) -> StatusReport:
+        """A report. Raises the database's own error; the others become problems of the report."""
+        backlog, (holder, lease_problem), broker_problem = await asyncio.gather(
+            self._source.backlog(), self._try_holder(), self._learn_delivery()
+        )
+        leads = holder is not None and holder.remaining_s > 0
+        return StatusReport(
+            lane=self._lane,
+            pending=backlog.pending,
+            delayed=backlog.delayed,
+            parked=backlog.parked,
+            oldest_age_s=backlog.oldest_age_s,
+            leader=holder.owner if holder and leads else None,
+            term=holder.token if holder else None,
+            lease_remaining_s=holder.remaining_s if holder and leads else None,
+            led_for_s=holder.held_s if holder and leads else None,
+            delivery=self._capabilities.delivery.value if self._capabilities else None,
+            delivery_reason=self._capabilities.reason if self._capabilities else "",
+            problems=tuple(p for p in (lease_problem, broker_problem) if p is not None),
+        )
+
+    async def _try_holder(self) -> tuple[Holder | None, Finding | None]:
+        try:
+            return await self.holder(), None
+        except FencepostError as error:
+            self._leases_open = False
+            return None, failed("lease", error)
+
+    async def _learn_delivery(self) -> Finding | None:
+        """Ask the broker once: what it can give does not change while it runs."""
+        if self._capabilities is not None:
+            return None
+        try:
+            self._capabilities = await self._broker.open()
+        except FencepostError as error:
+            return failed("broker", error)
+        return None
+
+
+async def status(config: Config) -> StatusReport:
+    """One look. Raises ConfigurationError, or the database's own error."""
+    async with Monitor(config) as monitor:
+        return await monitor.look()

@@ -1,0 +1,56 @@
+"""`fencepost relay`: run until told to stop. The first SIGTERM or SIGINT drains, a second one ends it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from fencepost import app
+from fencepost.cli.failures import MANNER
+from fencepost.cli.settings import load_config
+from fencepost.config import Config, mask_url
+from fencepost.observers.log import LogObserver, configure
+from fencepost.relay import Relay
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def relay(file: Path | None) -> None:
+    """Publish until stopped. Raises FixError where a person must change something before it can start."""
+    config = load_config(file)
+    as_json = config.log.format == "json" or (config.log.format == "auto" and not sys.stdout.isatty())
+    configure(as_json=as_json, level=config.log.level, stream=sys.stdout)
+    observer = LogObserver(scrub=MANNER.scrub)
+    try:
+        asyncio.run(_serve(config, observer))
+    finally:
+        observer.close()
+
+
+async def _serve(config: Config, observer: LogObserver) -> None:
+    running = app.relay(config, observer)
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _stop, running, number)
+    _say(
+        "starting",
+        f"relay {config.relay.name}: {mask_url(config.database.url)} to {mask_url(config.broker.url, show_user=False)}",
+    )
+    await running.run()
+    _say("stopped", f"relay {config.relay.name}: stopped")
+
+
+def _stop(running: Relay, number: int) -> None:
+    """Drain. From now on the signals have their ordinary effect: dying at any moment is safe, only less tidy."""
+    for each in _SIGNALS:
+        asyncio.get_running_loop().remove_signal_handler(each)
+        signal.signal(each, signal.SIG_DFL)
+    _say("stopping", f"{signal.Signals(number).name}: finishing what is in hand; once more to stop at once")
+    running.stop()
+
+
+def _say(event: str, text: str) -> None:
+    logging.getLogger("fencepost").info(text, extra={"event": event})

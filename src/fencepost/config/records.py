@@ -1,0 +1,147 @@
+"""The sections of a configuration as frozen records. Each field says its default and its limits, once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+REQUIRED: Any = dataclasses.MISSING
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}\Z")
+_URI_REFERENCE = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,255}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a value must be. ``kind`` is bool, int, float or str; ``pattern`` is explained by ``meant``."""
+
+    kind: type
+    low: float = -math.inf
+    high: float = math.inf
+    choices: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    meant: str = ""
+    plugin: str = ""
+    """The kind of plug-in that the value, a URL, names."""
+
+
+def key(default: Any, kind: type, **limits: Any) -> Any:
+    """A field with its rule."""
+    return field(default=default, metadata={"rule": Rule(kind=kind, **limits)})
+
+
+_TABLE_PREFIX = {"pattern": _PREFIX, "meant": "a letter or _ and then up to 39 letters, digits or _"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayConfig:
+    """``[relay]``. An empty ``source`` stands for "/" and the name."""
+
+    name: str = key(REQUIRED, str, pattern=NAME, meant="1 to 63 characters of a-z 0-9 -, a letter or digit first")
+    source: str = key(
+        "", str, pattern=_URI_REFERENCE, meant="a URI reference such as /orders or https://shop.example/orders"
+    )
+    batch: int = key(2000, int, low=1, high=100_000)
+    batch_bytes: int = key(4_000_000, int, low=1, high=1_000_000_000)
+    max_attempts: int = key(10, int, low=1, high=1_000_000)
+    on_poison: str = key("park", str, choices=("park", "block"))
+    delivery: str = key("auto", str, choices=("auto", "exactly-once", "deduplicated", "at-least-once"))
+    retry_base_s: float = key(0.1, float, low=0.001, high=3600)
+    retry_cap_s: float = key(30.0, float, low=0.001, high=86_400)
+    poll_s: float = key(5.0, float, low=0.01, high=3600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseConfig:
+    """``[database]``: where the outbox is. An absent ``schema`` is the connection's default."""
+
+    url: str = key(REQUIRED, str, plugin="database")
+    schema: str | None = key(None, str)
+    prefix: str = key("fencepost_", str, **_TABLE_PREFIX)
+    timeout_s: float = key(30.0, float, low=0.1, high=3600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """``[broker]``: where messages go. ``settings`` are the plug-in's own keys, nested tables joined by dots."""
+
+    url: str = key(REQUIRED, str, plugin="broker")
+    create: bool = key(True, bool)
+    timeout_s: float = key(30.0, float, low=0.1, high=3600)
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseConfig:
+    """``[lease]``: where leases are kept. An absent ``url`` is the database's."""
+
+    url: str | None = key(None, str, plugin="election")
+    ttl_s: float = key(5.0, float, low=0.5, high=3600)
+    timeout_s: float = key(5.0, float, low=0.1, high=3600)
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """``[log]``. ``format`` "auto" is text on a terminal and JSON lines elsewhere."""
+
+    format: str = key("auto", str, choices=("auto", "text", "json"))
+    level: str = key("info", str, choices=("debug", "info", "warning", "error"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A whole configuration. ``file`` is where it was read, None where it came from the environment alone."""
+
+    relay: RelayConfig
+    database: DatabaseConfig
+    broker: BrokerConfig
+    lease: LeaseConfig = LeaseConfig()
+    log: LogConfig = LogConfig()
+    file: Path | None = None
+
+    @property
+    def source(self) -> str:
+        """The CloudEvents source."""
+        return self.relay.source or f"/{self.relay.name}"
+
+    @property
+    def lease_url(self) -> str:
+        """Where leases are kept."""
+        return self.lease.url or self.database.url
+
+
+SECTIONS: Mapping[str, type] = {
+    "relay": RelayConfig,
+    "database": DatabaseConfig,
+    "broker": BrokerConfig,
+    "lease": LeaseConfig,
+    "log": LogConfig,
+}
+
+
+def rules(section: str) -> dict[str, Rule]:
+    """The keys of a section and what each must be."""
+    return {f.name: f.metadata["rule"] for f in dataclasses.fields(SECTIONS[section]) if "rule" in f.metadata}
+
+
+def required(section: str) -> list[str]:
+    """The keys without which a section cannot be."""
+    fields = dataclasses.fields(SECTIONS[section])
+    return [f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
+
+
+def has_settings(section: str) -> bool:
+    """True where further keys belong to the section's plug-in."""
+    return any(f.name == "settings" for f in dataclasses.fields(SECTIONS[section]))
+
+
+def default_of(section: str, key: str) -> Any:
+    """The default of a key that has one."""
+    return next(f.default for f in dataclasses.fields(SECTIONS[section]) if f.name == key)

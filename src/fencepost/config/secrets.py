@@ -1,0 +1,120 @@
+"""What of a configuration may be shown: passwords in URLs and values of keys that look secret become ``***``."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from fencepost.config.records import SECTIONS, Config
+
+MASK = "***"
+_SCRUBBED_CHARACTERS_MIN = 4  # a shorter secret would blacken half of every text
+
+_SECRET_NAME = re.compile(
+    r"(?i)pass(?:word|wd|phrase|code|\b)|secret|token|credential|api[._-]?key|private|jaas|creds|nkey|seed|key\.pem|oauthbearer"
+)
+_SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+._-]*://")
+_SERVERS = re.compile(r"(?:[^,:]+(?::\d+)?,)+(?:[A-Za-z][A-Za-z0-9+.-]*://)?(?=[^,]*:|[^,:]+\Z)")
+"""Servers of a list, up to the user of the next one."""
+
+_PARAMETER = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
+
+
+def looks_secret(name: str) -> bool:
+    """True for the name of a key whose value should not be shown."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def mask_url(url: str, *, show_user: bool = True) -> str:
+    """A URL without its password and without secret parameters.
+
+    A user without a password is a token for some brokers: ``show_user=False`` masks it too.
+    """
+    scheme, credentials, rest = _split(url)
+    shown = "".join(f"{before}{_mask_user(user_info, show_user)}@" for before, user_info in credentials)
+    return scheme + shown + _PARAMETER.sub(lambda m: f"{m[1]}{m[2]}={MASK if looks_secret(m[2]) else m[3]}", rest)
+
+
+def _split(url: str) -> tuple[str, list[tuple[str, str]], str]:
+    """The scheme, (what stands before it, user information) for each server of a list, and the rest.
+
+    Everything up to the last @ counts, so that a password with unescaped / ? # , or @ in it is not shown in part.
+    """
+    match = _SCHEME.match(url)
+    if match is None:
+        return "", [], url
+    head, at, rest = url[match.end() :].rpartition("@")
+    if not at:
+        return match[0], [], rest
+    credentials: list[tuple[str, str]] = []
+    for part in head.split("@"):
+        servers = _SERVERS.match(part)
+        if not credentials:
+            credentials.append(("", part))
+        elif servers:
+            credentials.append((servers[0], part[servers.end() :]))
+        else:  # an @ inside a password
+            before, started = credentials[-1]
+            credentials[-1] = (before, f"{started}@{part}")
+    return match[0], credentials, rest
+
+
+def _mask_user(user_info: str, show_user: bool) -> str:
+    user, colon, _ = user_info.partition(":")
+    if colon:
+        return f"{user}:{MASK}"
+    return user if show_user else MASK
+
+
+def masked(config: Config) -> dict[str, dict[str, object]]:
+    """Section -> key -> value, fit to be shown."""
+    return {name: _masked_section(name, getattr(config, name)) for name in SECTIONS}
+
+
+def _masked_section(section: str, record: object) -> dict[str, object]:
+    shown: dict[str, object] = {}
+    for field in dataclasses.fields(record):  # type: ignore[arg-type]
+        value = getattr(record, field.name)
+        if field.name == "settings":
+            shown.update({k: _masked_value(section, k, v) for k, v in value.items()})
+        else:
+            shown[field.name] = _masked_value(section, field.name, value)
+    return shown
+
+
+def _masked_value(section: str, name: str, value: object) -> object:
+    if looks_secret(name) and value is not None:
+        return MASK
+    if isinstance(value, str) and "://" in value:
+        return mask_url(value, show_user=section != "broker")
+    return value
+
+
+def scrubber(config: Config) -> Callable[[str], str]:
+    """A function that replaces the configuration's secrets in any text, for what a library says in its own words."""
+    found = sorted({s for s in _secrets(config) if len(s) >= _SCRUBBED_CHARACTERS_MIN}, key=len, reverse=True)
+    if not found:
+        return lambda text: text
+    pattern = re.compile("|".join(rf"(?<!\w){re.escape(secret)}(?!\w)" for secret in found))
+    return lambda text: pattern.sub(MASK, text)
+
+
+def _secrets(config: Config) -> set[str]:
+    found: set[str] = set()
+    for url, show_user in ((config.database.url, True), (config.lease_url, True), (config.broker.url, False)):
+        found |= _url_secrets(url, show_user)
+    for settings in (config.broker.settings, config.lease.settings):
+        found |= {str(value) for name, value in settings.items() if looks_secret(name)}
+    return found | {unquote(secret) for secret in found}
+
+
+def _url_secrets(url: str, show_user: bool) -> set[str]:
+    _, credentials, rest = _split(url)
+    found = {m[3] for m in _PARAMETER.finditer(rest) if looks_secret(m[2])}
+    for _, user_info in credentials:
+        user, colon, password = user_info.partition(":")
+        if colon or not show_user:
+            found.add(password if colon else user)
+    return found

@@ -1,0 +1,113 @@
+"""How a demonstration works with a database: one function on a SQLAlchemy connection, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from fencepost import plugins
+from fencepost.errors import ConfigurationError, FixError, Unavailable
+
+T = TypeVar("T")
+Work = Callable[[sa.Connection], T]
+
+
+class Database(Protocol):
+    """Where orders are kept."""
+
+    async def run(self, work: Work[T], *, keep: bool = True) -> T:
+        """Run ``work`` in a transaction of its own, which is committed, or rolled back where ``keep`` is False.
+
+        Raises Unavailable, FixError, or the application's own errors.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+def database(url: str) -> Database:
+    """The database of a URL. Raises ConfigurationError where a demonstration does not know it."""
+    name = plugins.name_of("database", url)
+    if name not in _KINDS:
+        raise ConfigurationError(
+            "the demonstration does not know this database", remedy=f"--database takes {' and '.join(_KINDS)} URLs"
+        )
+    return _KINDS[name](sa.make_url(url))
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except ProgrammingError as error:
+        raise FixError(f"the orders of the demonstration: {error.orig}") from error
+    except DBAPIError as error:
+        raise Unavailable(f"the orders of the demonstration: {error.orig}") from error
+    except OSError as error:
+        raise Unavailable(f"the orders of the demonstration: {error}") from error
+
+
+class _Sqlite:
+    """A file. Work is done in threads: one costs less than many small awaits, and there is no server to wait for."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self._engine = sa.create_engine(url.set(drivername="sqlite"))
+        event.listen(self._engine, "connect", _share)
+
+    async def run(self, work: Work[T], *, keep: bool = True) -> T:
+        """See Database."""
+        with _translated():
+            return await asyncio.to_thread(self._run, work, keep)
+
+    def _run(self, work: Work[T], keep: bool) -> T:
+        with self._engine.connect() as connection:
+            result = work(connection)
+            if keep:
+                connection.commit()
+            return result
+
+    async def close(self) -> None:
+        """See Database."""
+        self._engine.dispose()
+
+
+def _share(connection: object, _: object) -> None:
+    """Writers and the relay share the file: readers do not block writers, and who finds it locked waits."""
+    cursor = connection.cursor()  # type: ignore[attr-defined]
+    for pragma in ("journal_mode=WAL", "busy_timeout=30000"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+class _Postgresql:
+    """A server."""
+
+    def __init__(self, url: sa.URL) -> None:
+        mode = url.query.get("sslmode")  # asyncpg calls it ssl
+        url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": mode} if isinstance(mode, str) else {})
+        self._engine = create_async_engine(url.set(drivername="postgresql+asyncpg"))
+
+    async def run(self, work: Work[T], *, keep: bool = True) -> T:
+        """See Database."""
+        with _translated():
+            async with self._engine.connect() as connection:
+                result = await connection.run_sync(work)
+                if keep:
+                    await connection.commit()
+                return result
+
+    async def close(self) -> None:
+        """See Database."""
+        await self._engine.dispose()
+
+
+_KINDS: dict[str, Callable[[sa.URL], Database]] = {"postgresql": _Postgresql, "sqlite": _Sqlite}

@@ -1,0 +1,216 @@
+"""Events as log lines: one structured record of the logger "fencepost" for each event that matters.
+
+What happens for every batch is added up to a line per 10 seconds (each one is there at level debug); a circuit that
+stays open for the same cause is told once a minute. A record carries ``event`` (its name), ``lane`` and ``fields``
+(name -> value), from which JsonFormatter and TextFormatter make lines. No payload and no secret is in them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import IO, Any, NamedTuple, TypeVar
+
+from fencepost import events
+from fencepost.clock import SYSTEM_CLOCK, Clock
+
+LOGGER_NAME = "fencepost"
+SUMMARY_EVERY_S = 10.0
+SAME_CAUSE_EVERY_S = 60.0
+
+E = TypeVar("E", bound=events.Event)
+
+
+class _Line(NamedTuple):
+    level: int
+    name: str
+    text: str
+
+
+_LINES: dict[type[events.Event], _Line] = {
+    events.RelayStarted: _Line(logging.INFO, "relay_started", "relay started as {owner}, delivery {delivery}"),
+    events.RelayFailed: _Line(logging.ERROR, "relay_failed", "unexpected error, the relay starts over: {cause}"),
+    events.StandingBy: _Line(logging.INFO, "standing_by", "standing by, the leader is {owner}"),
+    events.LeaseAcquired: _Line(logging.INFO, "lease_acquired", "leading, term {token}"),
+    events.LeaseEnded: _Line(logging.INFO, "lease_ended", "term {token} is over: {reason}"),
+    events.TakenOver: _Line(
+        logging.INFO, "taken_over", "taken over at the broker in {duration_s:.3f} s, {receipts} receipts read"
+    ),
+    events.ReceiptsSettled: _Line(
+        logging.INFO, "receipts_settled", "settled {rows} messages that were already published"
+    ),
+    events.DatabaseFellBack: _Line(
+        logging.ERROR,
+        "database_fell_back",
+        "the database has lost its last transactions (a fail-over or a restored backup?); "
+        "positions up to {position} are reserved",
+    ),
+    events.Published: _Line(logging.DEBUG, "published", "published {messages} messages in {duration_s:.3f} s"),
+    events.Settled: _Line(logging.DEBUG, "settled", "settled {rows} messages"),
+    events.MessageFailed: _Line(
+        logging.WARNING,
+        "message_failed",
+        "message {message_id} for {topic} failed (attempt {attempts}), next try in {delay_s:.1f} s: {cause}",
+    ),
+    events.MessageParked: _Line(
+        logging.ERROR, "message_parked", "message {message_id} for {topic} is parked after {attempts} attempts: {cause}"
+    ),
+    events.CircuitOpened: _Line(
+        logging.WARNING, "circuit_opened", "cannot go on, next try in {delay_s:.1f} s ({failures} failures): {cause}"
+    ),
+    events.CircuitClosed: _Line(logging.INFO, "circuit_closed", "going on after {open_s:.1f} s"),
+    events.OwnerFenced: _Line(
+        logging.WARNING, "owner_fenced", "fenced: another relay has taken over, term {token} stops at once"
+    ),
+}
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What a lane published since its last summary."""
+
+    since: float
+    messages: int = 0
+    payload_bytes: int = 0
+    batches: int = 0
+    oldest_age_max_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What is remembered of a lane between two events."""
+
+    totals: _Totals
+    cause: str | None = None
+    cause_told: float = 0.0
+    leader: str | None = None
+
+
+class LogObserver:
+    """An observer that writes to the logger "fencepost". ``scrub`` replaces secrets in what libraries say."""
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, scrub: Callable[[str], str] = str) -> None:
+        self._logger = logging.getLogger(LOGGER_NAME)
+        self._clock, self._scrub = clock, scrub
+        self._lanes: dict[str, _Lane] = {}
+
+    def __call__(self, event: events.Event) -> None:
+        lane = self._lanes.get(event.lane) or self._begin(event.lane)
+        line = _line(event)
+        if isinstance(event, events.Published):
+            self._add(lane, event)
+        if self._is_news(lane, event) and self._logger.isEnabledFor(line.level):
+            if line.level > logging.DEBUG:
+                self._summarise(event.lane, lane)
+            self._tell(event, line)
+        if self._clock.monotonic() - lane.totals.since >= SUMMARY_EVERY_S:
+            self._summarise(event.lane, lane)
+
+    def close(self) -> None:
+        """Tell what was added up and not told yet."""
+        for name, lane in self._lanes.items():
+            self._summarise(name, lane)
+
+    def _begin(self, name: str) -> _Lane:
+        # The first batch is told at once, as one after a pause is.
+        self._lanes[name] = lane = _Lane(_Totals(since=self._clock.monotonic() - SUMMARY_EVERY_S))
+        return lane
+
+    def _add(self, lane: _Lane, event: events.Published) -> None:
+        totals = lane.totals
+        totals.messages += event.messages
+        totals.payload_bytes += event.payload_bytes
+        totals.batches += 1
+        totals.oldest_age_max_s = max(totals.oldest_age_max_s, event.oldest_age_s)
+
+    def _is_news(self, lane: _Lane, event: events.Event) -> bool:
+        """False for what was told before and has not changed. Also remembers what will have been told."""
+        if isinstance(event, events.CircuitOpened):
+            now = self._clock.monotonic()
+            if event.cause == lane.cause and now - lane.cause_told < SAME_CAUSE_EVERY_S:
+                return False
+            lane.cause, lane.cause_told = event.cause, now
+        elif isinstance(event, events.CircuitClosed):
+            lane.cause = None
+        elif isinstance(event, events.StandingBy):
+            known, lane.leader = lane.leader, event.owner or ""
+            return lane.leader != known
+        elif isinstance(event, events.LeaseAcquired):
+            lane.leader = None
+        return True
+
+    def _summarise(self, name: str, lane: _Lane) -> None:
+        totals, now = lane.totals, self._clock.monotonic()
+        if not totals.batches:
+            return
+        lane.totals = _Totals(since=now)
+        fields = {
+            "messages": totals.messages,
+            "payload_bytes": totals.payload_bytes,
+            "batches": totals.batches,
+            "oldest_age_max_s": round(totals.oldest_age_max_s, 3),
+        }
+        text = f"published {totals.messages:,} messages in {totals.batches:,} batches"
+        self._log(logging.INFO, "published_total", name, text, fields)
+
+    def _tell(self, event: events.Event, line: _Line) -> None:
+        fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event) if f.name != "lane"}
+        error = fields.pop("error", None)
+        shown = {name: self._scrub(value) if isinstance(value, str) else value for name, value in fields.items()}
+        text = line.text.format(**{**shown, "event": type(event).__name__, "owner": shown.get("owner") or "nobody yet"})
+        self._log(line.level, line.name, event.lane, text, shown, error)
+
+    def _log(
+        self, level: int, name: str, lane: str, text: str, fields: dict[str, Any], error: BaseException | None = None
+    ) -> None:
+        extra = {"event": name, "lane": lane, "fields": fields}
+        self._logger.log(level, "%s: %s", lane, text, extra=extra, exc_info=error)
+
+
+def _line(event: events.Event) -> _Line:
+    """How an event is told; an event of a later version by its name."""
+    line = _LINES.get(type(event)) or _Line(logging.INFO, type(event).__name__, "{event}")
+    if isinstance(event, events.ReceiptsSettled) and not event.rows:
+        return line._replace(level=logging.DEBUG)
+    if isinstance(event, events.Settled) and event.rows < event.expected:
+        return line._replace(level=logging.WARNING, text="settled {rows} of {expected}: others had settled the rest")
+    if isinstance(event, events.LeaseEnded) and event.reason != "released":
+        return line._replace(level=logging.WARNING)
+    return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: ts (RFC 3339, UTC), level, event, lane, the event's own fields, text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"ts": moment, "level": record.levelname.lower(), "event": getattr(record, "event", "log")}
+        line |= {"lane": record.lane} if hasattr(record, "lane") else {}
+        line |= getattr(record, "fields", {})
+        line["text"] = record.getMessage()
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """For people: the local time, the level, the text."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S")
+
+
+def configure(*, as_json: bool, level: str, stream: IO[str]) -> None:
+    """Let the logger "fencepost" write to ``stream`` and nowhere else, for a process that has no logging of its own."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
+    logger = logging.getLogger(LOGGER_NAME)
+    for old in list(logger.handlers):
+        logger.removeHandler(old)
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    logger.propagate = False

@@ -1,0 +1,193 @@
+"""Case H4 and its relatives, as a user meets them: one clear line for each, and the exit code of its family."""
+
+import json
+import sqlite3
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from fencepost.cli.failures import FIX_NEEDED, OK, PROBLEM_FOUND, UNREACHABLE
+from tests.cli.process import CLOSED, configuration, run
+
+SQLITE = "sqlite:///orders.db"
+NATS = f"nats://{CLOSED}"
+
+
+def with_schema(folder: Path, *, database: str = SQLITE, broker: str = NATS) -> None:
+    configuration(folder, database=database, broker=broker)
+    assert run("schema", "apply", cwd=folder).returncode == OK
+
+
+def clear(stderr: str, errors: int = 1) -> None:
+    """Every error is a line and a remedy, and nothing else is there."""
+    lines = stderr.splitlines()
+    assert "Traceback" not in stderr
+    assert sum(line.startswith("error: ") for line in lines) == errors, stderr
+    assert all(line.startswith(("error: ", "  ")) for line in lines), stderr
+
+
+@pytest.mark.parametrize("command", [("relay",), ("schema", "print")])
+def test_unknown_key(command: tuple[str, ...], tmp_path: Path) -> None:
+    configuration(tmp_path, database=SQLITE, broker=NATS, more="\n[relay2]\nbatchsize = 1\n")
+    result = run(*command, cwd=tmp_path)
+    assert result.returncode == FIX_NEEDED
+    assert "error: unknown section [relay2] (fencepost.toml line 11)\n  did you mean 'relay'?" in result.stderr
+    clear(result.stderr)
+
+
+def test_several_problems_at_once(tmp_path: Path) -> None:
+    configuration(tmp_path, database="oracle://x", broker="localhost", more="[log]\nlevl = 1\n")
+    result = run("check", cwd=tmp_path)
+    assert result.returncode == FIX_NEEDED
+    clear(result.stderr, errors=3)
+
+
+def test_no_configuration(tmp_path: Path) -> None:
+    result = run("relay", cwd=tmp_path)
+    assert result.returncode == FIX_NEEDED
+    assert "fencepost init" in result.stderr
+    clear(result.stderr, errors=3)
+
+
+def test_debug_shows_where_it_comes_from(tmp_path: Path) -> None:
+    for arguments in (("--debug", "status"), ("status", "--debug")):
+        result = run(*arguments, cwd=tmp_path)
+        assert result.returncode == FIX_NEEDED
+        assert "Traceback" in result.stderr
+        assert "error: " in result.stderr
+
+
+BLOCKED = """\
+import sys
+
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+@pytest.mark.parametrize("command", ["relay", "status"])
+def test_missing_extras_are_named_together(command: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BLOCKED.format(names=("asyncpg", "nats")))
+    configuration(tmp_path, database="postgresql://u@h/x", broker=NATS)
+    result = run(command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert result.returncode == FIX_NEEDED
+    assert "the database 'postgresql' needs the library 'asyncpg', which is not installed" in result.stderr
+    assert '  pip install "fencepost[postgresql]"' in result.stderr
+    assert '  pip install "fencepost[nats]"' in result.stderr
+    clear(result.stderr, errors=2)
+
+
+def test_missing_extra_in_check(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BLOCKED.format(names=("confluent_kafka",)))
+    with_schema(tmp_path, broker="kafka://127.0.0.1:9")
+    result = run("check", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert result.returncode == PROBLEM_FOUND
+    assert 'pip install "fencepost[kafka]"' in result.stdout
+
+
+def test_database_that_cannot_be_reached(tmp_path: Path) -> None:
+    configuration(tmp_path, database=f"postgresql://app:hunter22@{CLOSED}/shop", broker=NATS)
+    for command in (("status",), ("schema", "apply")):
+        result = run(*command, cwd=tmp_path)
+        assert result.returncode == UNREACHABLE, result.stderr
+        assert CLOSED in result.stderr
+        assert "hunter22" not in result.stdout + result.stderr
+        clear(result.stderr)
+    checked = run("check", cwd=tmp_path)
+    assert checked.returncode == PROBLEM_FOUND
+    assert checked.stdout.count("error ") == 3, checked.stdout  # database, lease, broker
+    assert "hunter22" not in checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("broker", [f"nats://app:hunter22@{CLOSED}", f"kafka://{CLOSED}"])
+def test_broker_that_cannot_be_reached(broker: str, tmp_path: Path) -> None:
+    configuration(tmp_path, database=SQLITE, broker=broker, more="timeout_s = 3\n")
+    run("schema", "apply", cwd=tmp_path)
+    status = run("status", "--json", cwd=tmp_path)
+    assert status.returncode == OK, "the backlog can be told all the same"
+    report = json.loads(status.stdout.splitlines()[-1])
+    assert report["pending"] == 0
+    assert report["delivery"] is None
+    assert [problem["part"] for problem in report["problems"]] == ["broker"]
+    checked = run("check", "--json", cwd=tmp_path)
+    assert checked.returncode == PROBLEM_FOUND
+    found = json.loads(checked.stdout.splitlines()[-1])
+    assert {f["part"]: f["level"] for f in found["findings"]} == {"database": "ok", "lease": "ok", "broker": "error"}
+    assert found["delivery_possible"] is None
+    assert "hunter22" not in status.stdout + checked.stdout
+
+
+def test_missing_table(tmp_path: Path) -> None:
+    configuration(tmp_path, database=SQLITE, broker=NATS)
+    sqlite3.connect(tmp_path / "orders.db").close()
+    result = run("status", cwd=tmp_path)
+    assert result.returncode == FIX_NEEDED, result.stderr
+    assert "fencepost schema apply" in result.stderr
+    clear(result.stderr)
+    checked = run("check", cwd=tmp_path)
+    assert checked.returncode == PROBLEM_FOUND
+    assert "these tables are missing: fencepost_" in checked.stdout
+    assert "fencepost schema apply" in checked.stdout
+
+
+def test_missing_table_of_postgresql(fresh_database: str, nats_url: str, tmp_path: Path) -> None:
+    configuration(tmp_path, database=fresh_database, broker=nats_url)
+    for command in ("status", "relay"):
+        result = run(command, cwd=tmp_path)
+        assert result.returncode == FIX_NEEDED, result.stderr
+        assert "fencepost schema apply" in result.stderr
+        clear(result.stderr)
+
+
+def test_wrong_credentials_of_postgresql(fresh_database: str, fresh_name: str, nats_url: str, tmp_path: Path) -> None:
+    """A role that may not log in: the server refuses it whatever the password is, as it refuses a wrong password."""
+    role = sql.Identifier(fresh_name)
+    parts = urlsplit(fresh_database)
+    with psycopg.connect(fresh_database, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(role))
+        try:
+            netloc = f"{fresh_name}:hunter22@{parts.hostname}:{parts.port}"
+            configuration(tmp_path, database=urlunsplit(parts._replace(netloc=netloc)), broker=nats_url)
+            for command in (("status",), ("relay",), ("schema", "apply")):
+                result = run(*command, cwd=tmp_path)
+                assert result.returncode == FIX_NEEDED, result.stderr
+                assert fresh_name in result.stderr
+                assert "hunter22" not in result.stderr
+                clear(result.stderr)
+            checked = run("check", cwd=tmp_path)
+            assert checked.returncode == PROBLEM_FOUND
+            assert "hunter22" not in checked.stdout
+        finally:
+            connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+def test_a_stream_that_may_not_be_created(nats_url: str, fresh_name: str, tmp_path: Path) -> None:
+    configuration(tmp_path, database=SQLITE, broker=nats_url, more=f'create = false\nstream = "{fresh_name}"\n')
+    run("schema", "apply", cwd=tmp_path)
+    result = run("relay", cwd=tmp_path)
+    assert result.returncode == FIX_NEEDED, result.stderr
+    assert f"there is no stream {fresh_name}" in result.stderr
+    assert "create = true" in result.stderr
+    clear(result.stderr)
+    checked = run("check", cwd=tmp_path)
+    assert checked.returncode == PROBLEM_FOUND
+    assert f"there is no stream {fresh_name}" in checked.stdout
+
+
+def test_a_plugin_refuses_a_key_that_it_does_not_know(tmp_path: Path) -> None:
+    configuration(tmp_path, database=SQLITE, broker=NATS, more='strem = "x"\n')
+    result = run("relay", cwd=tmp_path)
+    assert result.returncode == FIX_NEEDED
+    assert "error: [broker] in fencepost.toml: " in result.stderr
+    assert "strem" in result.stderr
+    assert "stream" in result.stderr
+    clear(result.stderr)

@@ -1,0 +1,99 @@
+"""`fencepost init` and `fencepost schema`: the first two commands of a new user."""
+
+import json
+import sqlite3
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fencepost.cli.init import BROKER, DATABASE
+from fencepost.config import load
+from fencepost.config.records import SECTIONS, rules
+from tests.cli.process import run
+
+
+def test_init_writes_a_file_that_works(tmp_path: Path) -> None:
+    folder = tmp_path / "My Shop 2"
+    folder.mkdir()
+    assert run("init", cwd=folder).returncode == 0
+    config = load(folder / "fencepost.toml", {})
+    assert (config.relay.name, config.database.url, config.broker.url) == ("my-shop-2", DATABASE, BROKER)
+
+
+def test_init_shows_every_key_with_its_default(tmp_path: Path) -> None:
+    run("init", "--name", "orders", cwd=tmp_path)
+    commented = (tmp_path / "fencepost.toml").read_text()
+    shown = tomllib.loads(
+        "\n".join(line.removeprefix("# ") if " = " in line else line for line in commented.splitlines())
+    )
+    for section in SECTIONS:
+        assert set(shown[section]) == set(rules(section)), section
+        for key in set(shown[section]) - {"url", "name", "schema", "source"}:
+            default = next(f for f in SECTIONS[section].__dataclass_fields__.values() if f.name == key).default  # type: ignore[attr-defined]
+            assert shown[section][key] == default, (section, key)
+
+
+def test_init_does_not_overwrite(tmp_path: Path) -> None:
+    (tmp_path / "fencepost.toml").write_text("mine")
+    result = run("init", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == "error: fencepost.toml exists already\n  pass --force to replace it\n"
+    assert (tmp_path / "fencepost.toml").read_text() == "mine"
+    assert run("init", "--force", cwd=tmp_path).returncode == 0
+    assert "[relay]" in (tmp_path / "fencepost.toml").read_text()
+
+
+def test_init_keeps_urls_and_placeholders(tmp_path: Path) -> None:
+    url = 'postgresql://app:${DB_PASSWORD}@db/"shop"'
+    assert run("init", "--database", url, "--broker", "kafka://k1:9092,k2:9092", cwd=tmp_path).returncode == 0
+    config = load(tmp_path / "fencepost.toml", {"DB_PASSWORD": "x"})
+    assert config.database.url == 'postgresql://app:x@db/"shop"'
+    assert config.broker.url == "kafka://k1:9092,k2:9092"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--database", "oracle://x"), "[database] url (--database): no database is called 'oracle'"),
+        (("--broker", "localhost"), "[broker] url (--broker) is not a URL"),
+        (("--name", "My Shop"), "[relay] name (--name) is 'My Shop'"),
+        (("--config", "gone/fencepost.toml"), "gone/fencepost.toml cannot be written"),
+    ],
+)
+def test_init_refuses_what_cannot_work(arguments: tuple[str, str], said: str, tmp_path: Path) -> None:
+    result = run("init", *arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert not (tmp_path / "fencepost.toml").exists()
+
+
+def test_schema_of_sqlite(tmp_path: Path) -> None:
+    run("init", "--name", "orders", cwd=tmp_path)
+    printed = run("schema", "print", cwd=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    assert not (tmp_path / "orders.db").exists(), "printing connects to nothing"
+    by_hand = sqlite3.connect(tmp_path / "by-hand.db")
+    by_hand.executescript(printed.stdout)
+    applied = run("schema", "apply", "--json", cwd=tmp_path)
+    assert applied.returncode == 0, applied.stderr
+    created = json.loads(applied.stdout.splitlines()[-1])["created"]
+    assert "fencepost_outbox" in created
+    again = run("schema", "apply", cwd=tmp_path)
+    assert again.stdout == "nothing to do: every table exists\n"
+    listing = "SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+    applied_db = sqlite3.connect(tmp_path / "orders.db")
+    assert by_hand.execute(listing).fetchall() == applied_db.execute(listing).fetchall()
+    by_hand.close()
+    applied_db.close()
+
+
+def test_schema_of_postgresql(fresh_database: str, tmp_path: Path) -> None:
+    run("init", "--name", "orders", "--database", fresh_database, cwd=tmp_path)
+    printed = run("schema", "print", "--json", cwd=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    assert any("fencepost_outbox" in s for s in json.loads(printed.stdout.splitlines()[-1])["statements"])
+    applied = run("schema", "apply", cwd=tmp_path)
+    assert applied.returncode == 0, applied.stderr
+    assert "fencepost_outbox" in applied.stdout
+    assert run("schema", "apply", cwd=tmp_path).stdout == "nothing to do: every table exists\n"
