@@ -3,7 +3,6 @@
 Run it in this folder: uvicorn main:app
 """
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
@@ -51,11 +50,8 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
-    app.state.relay = relay = fencepost.app.relay(settings, LogObserver())
-    app.state.running = running = asyncio.create_task(relay.run())
-    yield
-    relay.stop()  # it publishes and settles what it has in hand, and lets another relay lead at once
-    await asyncio.wait([running], timeout=10)
+    async with fencepost.app.relaying(settings, LogObserver()) as app.state.relay:
+        yield  # on the way out it publishes and settles what it has in hand, and lets another relay lead at once
     await engine.dispose()
 
 
@@ -98,9 +94,9 @@ async def refuse_order(new: NewOrder) -> None:
 @app.get("/health")
 async def health() -> dict[str, str]:
     """Whether the relay gets on. If not, orders are taken all the same: their messages wait."""
-    running, cause = app.state.running, app.state.relay.circuit.cause
-    if running.done():
-        raise HTTPException(503, f"the relay has ended: {running.exception()}")
-    if cause is not None:
-        raise HTTPException(503, f"the relay cannot go on: {cause}")
+    relay = app.state.relay
+    if relay.ended:
+        raise HTTPException(503, f"the relay has ended: {relay.error}")
+    if relay.circuit.cause is not None:
+        raise HTTPException(503, f"the relay cannot go on: {relay.circuit.cause}")
     return {"relay": "ok"}

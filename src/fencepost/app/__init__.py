@@ -2,6 +2,7 @@
 
 from fencepost.app.build import Parts, broker, database, lane, lease_store, owner, parts, relay, schema, source
 from fencepost.app.checking import CheckReport, check
+from fencepost.app.embedding import Running, relaying
 from fencepost.app.findings import Finding
 from fencepost.app.status import Monitor, StatusReport, status
 
@@ -10,6 +11,7 @@ __all__ = [
     "Finding",
     "Monitor",
     "Parts",
+    "Running",
     "StatusReport",
     "broker",
     "check",
@@ -19,6 +21,7 @@ __all__ = [
     "owner",
     "parts",
     "relay",
+    "relaying",
     "schema",
     "source",
     "status",
