@@ -101,7 +101,8 @@ def _add(versions: Literal["counter", "position"], size: int) -> str:
     dialect = PGDialect_asyncpg()  # type: ignore[no-untyped-call]
     statement: Prepared = add_statements(dialect, schema=None, prefix="fencepost_", versions=versions).drawn
     values = _values(size)
-    return re.sub(r"\$(\d+)", lambda place: values[statement.names[int(place[1]) - 1]], statement.text) + ";"
+    text = re.sub(r"'fencepost:(\w+)'", r"'fencepost' || ':' || '\1'", statement.text)  # pgbench would see a variable
+    return re.sub(r"\$(\d+)", lambda place: values[statement.names[int(place[1]) - 1]], text) + ";"
 
 
 def _pgbench(database: str, script: str, seconds: int) -> float:

@@ -96,12 +96,15 @@ def check(message: Message, *, max_bytes: int | None) -> None:
 
 def _check_kinds(message: Message) -> None:
     """What a program without type hints passes most easily: a number or a UUID as a key, a str as the payload."""
-    texts = (message.id, message.topic, message.type, message.content_type, "" if message.key is None else message.key)
-    for name, text in zip(("id", "topic", "type", "content_type", "key"), texts, strict=True):
+    key = "" if message.key is None else message.key
+    texts: tuple[object, ...] = (message.id, message.topic, message.type, message.content_type, key)
+    for place, text in enumerate(texts):
         if not isinstance(text, str):
+            name = ("id", "topic", "type", "content_type", "key")[place]
             raise MessageRefused(f"{name} is not text but {text!r:.300}", remedy="pass text, for example str(...)")
-    if not isinstance(message.payload, bytes | None):
-        raise MessageRefused(f"the payload is not bytes but {type(message.payload).__name__}", remedy="encode it first")
+    payload: object = message.payload
+    if payload is not None and not isinstance(payload, bytes):
+        raise MessageRefused(f"the payload is not bytes but {type(payload).__name__}", remedy="encode it first")
 
 
 def _check_names(message: Message) -> None:

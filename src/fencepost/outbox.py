@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, get_args
 
@@ -114,10 +114,10 @@ class _Adding:
             type=new.type,
             content_type=content_type if new.content_type is None else new.content_type,
             headers=_copied(new.headers),
-            available_at=due if due is not None and due > now else None,
+            available_at=due,
         )
         check(message, max_bytes=self._max_bytes)
-        return message
+        return message if due is None or due > now else replace(message, available_at=None)
 
     def _encoded(self, new: NewMessage) -> tuple[bytes | None, str]:
         payload = new.payload
