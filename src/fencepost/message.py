@@ -116,22 +116,27 @@ def _check_names(message: Message) -> None:
             remedy=f"1 to {TOPIC_CHARACTERS_MAX} characters of A-Z a-z 0-9 . _ - / are",
         )
     key = message.key
-    if key is not None and (not 0 < len(key) <= KEY_CHARACTERS_MAX or "\0" in key or not _encodable(key)):
+    if key is not None and not _is_plain(key, KEY_CHARACTERS_MAX):
         raise MessageRefused(
             f"key {key[:300]!r} on topic {message.topic!r} is not usable",
-            remedy=f"1 to {KEY_CHARACTERS_MAX} characters without U+0000 and lone surrogates are; None means no key",
+            remedy=f"1 to {KEY_CHARACTERS_MAX} characters without control characters or outer blanks are; "
+            "None means no key",
         )
     for name, text in (("type", message.type), ("content_type", message.content_type)):
-        if (
-            not 0 < len(text) <= TYPE_CHARACTERS_MAX
-            or _CONTROL.search(text)
-            or text != text.strip()
-            or not _encodable(text)
-        ):
+        if not _is_plain(text, TYPE_CHARACTERS_MAX):
             raise MessageRefused(
                 f"{name} {text[:300]!r} on topic {message.topic!r} is not usable",
                 remedy=f"1 to {TYPE_CHARACTERS_MAX} characters without control characters or outer blanks are",
             )
+
+
+def _is_plain(text: str, characters_max: int) -> bool:
+    """Whether a text arrives as it is wherever attributes travel as headers."""
+    return 0 < len(text) <= characters_max and _keeps_its_form(text)
+
+
+def _keeps_its_form(text: str) -> bool:
+    return not _CONTROL.search(text) and text == text.strip() and _encodable(text)
 
 
 def _check_headers(headers: Mapping[Any, object]) -> None:
@@ -141,7 +146,7 @@ def _check_headers(headers: Mapping[Any, object]) -> None:
                 f"header name {name!r:.300} is not usable",
                 remedy="use A-Z a-z 0-9 . _ -; content-type and names from ce_, ce-, nats- or fencepost on are taken",
             )
-        if not isinstance(value, str) or _CONTROL.search(value) or value != value.strip() or not _encodable(value):
+        if not isinstance(value, str) or not _keeps_its_form(value):
             raise MessageRefused(
                 f"the value of header {name!r} is not usable",
                 remedy="it must be text without control characters or outer blanks; put anything else into the payload",

@@ -79,7 +79,7 @@ class _Adding:
         versions: Versions = "counter",
         schema: str | None = None,
         prefix: str = "fencepost_",
-        max_bytes: int | None = 1_000_000,
+        max_bytes: int | None = 950_000,
         encoder: Encoder = JSON,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:

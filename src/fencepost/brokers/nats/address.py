@@ -1,0 +1,102 @@
+"""Where the servers are and how to get in: from the URL and the settings to what the client library is given."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from fencepost.brokers.nats.settings import Settings
+from fencepost.errors import ConfigurationError
+
+_SCHEMES = ("nats", "tls", "ws", "wss")
+_TRY_AGAIN_S = 0.05
+_PING_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """``servers`` are without credentials, so they may be shown; ``credentials`` are those that stood in the URL."""
+
+    servers: tuple[str, ...]
+    credentials: dict[str, str]
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """The address in a URL: one or several servers, with commas between them. Raises ConfigurationError."""
+        parts = [_split(part.strip()) for part in url.split(",") if part.strip()]
+        if not parts:
+            raise ConfigurationError("the URL of the NATS server is empty", remedy="write nats://host:4222")
+        named = next((p for p in parts if p.username is not None), None)
+        return cls(tuple(_without_credentials(p) for p in parts), _credentials(named) if named else {})
+
+    @property
+    def wants_tls(self) -> bool:
+        """True where the scheme asks for encryption."""
+        return any(server.startswith(("tls://", "wss://")) for server in self.servers)
+
+    def __str__(self) -> str:
+        return ", ".join(server.partition("://")[2] for server in self.servers)
+
+
+def connect_options(address: Address, settings: Settings) -> dict[str, Any]:
+    """The arguments of the library's ``connect``. Raises ConfigurationError for TLS files that cannot be used."""
+    options: dict[str, Any] = {
+        "servers": list(address.servers),
+        "name": "fencepost",
+        "allow_reconnect": False,
+        "max_reconnect_attempts": 1,  # each address twice; 0 would mean for ever
+        "reconnect_time_wait": _TRY_AGAIN_S,
+        "ping_interval": _PING_S,
+        "inbox_prefix": settings.inbox_prefix,
+    }
+    given = {
+        "user": settings.user,
+        "password": settings.password,
+        "token": settings.token,
+        "user_credentials": settings.credentials,
+        "nkeys_seed": settings.nkey_seed,
+    }
+    given = {name: value for name, value in given.items() if value}
+    if settings.tls or address.wants_tls:
+        options["tls"] = _tls_context(settings)
+    return options | (given or address.credentials)
+
+
+def _split(server: str) -> SplitResult:
+    text = server.removeprefix("nats+")
+    parts = urlsplit(text if "://" in text else f"nats://{text}")
+    if parts.scheme not in _SCHEMES or not parts.hostname or not _has_port(parts):
+        shown = server.rpartition("@")[2]
+        raise ConfigurationError(
+            f"{shown!r} is not the address of a NATS server", remedy="write nats://host:4222, several with commas"
+        )
+    return parts
+
+
+def _has_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:  # not a number, or too large
+        return False
+
+
+def _without_credentials(parts: SplitResult) -> str:
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _credentials(parts: SplitResult) -> dict[str, str]:
+    """A user alone is a token, as everywhere with NATS."""
+    user = unquote(parts.username or "")
+    return {"token": user} if parts.password is None else {"user": user, "password": unquote(parts.password)}
+
+
+def _tls_context(settings: Settings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.tls_ca or None)
+        if settings.tls_cert:
+            context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as error:  # an unreadable file, or one that is not PEM
+        raise ConfigurationError(f"the TLS files cannot be used: {error}", remedy="give PEM files") from error
+    return context
