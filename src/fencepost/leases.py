@@ -33,6 +33,7 @@ NAME_CHARACTERS_MAX = 255
 _WAIT_S = 60.0  # the store's wait returns when there is news: without any, a candidate asks about once a minute
 _BREATH_S = 0.05  # between two attempts of a candidate whose wait returns at once
 _RENEWAL_GAP_S = 0.1  # between two renewals whose wait returned early
+_GRAIN_S = 0.001  # no sleep is shorter: a difference of two times may be too small to be added to either of them
 _RETRY_S = (0.1, 2.0)  # back-off: the first delay and the longest
 
 
@@ -147,7 +148,7 @@ class Tenure:
 
     async def _watch(self) -> None:
         while (left_s := self.trusted_for_s()) > 0:
-            await self._clock.sleep(left_s)
+            await self._clock.sleep(max(left_s, _GRAIN_S))
         self._lose("trust ended")
 
     def _trust(self, started_s: float) -> None:

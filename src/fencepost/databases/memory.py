@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Self
 
@@ -224,10 +224,8 @@ class MemoryDatabase:
         position = self._state.next_position
         self._state.next_position += 1
         m = message
-        headers = dict(m.headers) if m.headers else None
-        stored = Stored(
-            position, m.id, m.topic, m.key, m.version, m.type, m.payload, m.content_type, headers, m.occurred_at
-        )
+        headers, moment = dict(m.headers) if m.headers else None, m.occurred_at.astimezone(UTC)
+        stored = Stored(position, m.id, m.topic, m.key, m.version, m.type, m.payload, m.content_type, headers, moment)
         delayed = m.available_at is not None and m.available_at > self.clock.now()
         return Row(stored, slot_of(m.key, m.id), m.available_at if delayed else None)
 

@@ -57,6 +57,18 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
 _Seq = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER PRIMARY KEY counts up by itself there
 _Id = sa.Uuid(as_uuid=False).with_variant(sa.String(36), "sqlite")
 
+_QUEUE = {
+    # Every row is deleted soon after it was inserted: vacuum must follow the deletes, not the size of a backlog.
+    "autovacuum_vacuum_scale_factor": "0",
+    "autovacuum_vacuum_threshold": "10000",
+    # A drained table would be cut after each burst, under a lock that stops every writer, only to grow again.
+    "vacuum_truncate": "false",
+    "toast.autovacuum_vacuum_scale_factor": "0",
+    "toast.autovacuum_vacuum_threshold": "10000",
+    "toast.vacuum_truncate": "false",
+}
+_UPDATED = {"fillfactor": "80"}  # room for the next version of a row in its own page, where no index need know of it
+
 
 @dataclass(frozen=True, slots=True)
 class Tables:
@@ -111,6 +123,7 @@ def _outbox(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         sa.Column("last_error", sa.Text),
         schema=schema,
         sqlite_autoincrement=True,  # otherwise the last deleted position is handed out again
+        postgresql_with=_QUEUE,
     )
     delayed = table.c.state == int(State.DELAYED)
     sa.Index(f"{name}_due", table.c.available_at, postgresql_where=delayed, sqlite_where=delayed)
@@ -140,6 +153,7 @@ def _entity(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         sa.Column("key", sa.String(KEY_CHARACTERS_MAX), primary_key=True),
         sa.Column("version", sa.BigInteger, nullable=False),
         schema=schema,
+        postgresql_with=_UPDATED,
     )
 
 

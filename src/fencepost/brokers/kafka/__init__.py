@@ -1,0 +1,20 @@
+"""Kafka as a broker: exactly-once for readers that use ``isolation.level=read_committed``.
+
+A batch and its receipt are one Kafka transaction. The fence is Kafka's own: a take-over calls ``init_transactions``
+with the lane's transactional ids, after which no earlier owner can commit. Receipts stand in a compacted topic, one
+partition per lane.
+"""
+
+from __future__ import annotations
+
+from fencepost.brokers.kafka.broker import KafkaBroker
+from fencepost.ports import Broker, BrokerOptions
+
+
+def broker(options: BrokerOptions) -> Broker:
+    """The broker of a URL such as kafka://host1:9092,host2:9092. Raises ConfigurationError.
+
+    ``settings`` may hold any option of librdkafka whose name has a dot (``security.protocol``, ``sasl.password``,
+    ``compression.type``), except those that the guarantee rests on, and those of ``fencepost.brokers.kafka.settings``.
+    """
+    return KafkaBroker(options)

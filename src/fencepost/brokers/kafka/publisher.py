@@ -1,0 +1,219 @@
+"""Publishing batches: the part of a handoff that blocks and runs in its worker thread.
+
+A batch goes as one transaction. Where Kafka refuses it because of some messages, it is aborted and these are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka import KafkaError, Producer
+
+from fencepost.brokers.kafka.deadline import Deadline
+from fencepost.brokers.kafka.faults import (
+    ABOUT_MESSAGES,
+    OF_A_MESSAGE,
+    OF_A_SEQUENCE,
+    OF_A_TOPIC,
+    PRODUCER_ERRORS,
+    TOO_LARGE,
+    cause,
+    fault,
+    not_taken,
+)
+from fencepost.brokers.kafka.pair import MustAbort, Pair
+from fencepost.brokers.kafka.receipts import receipt_key
+from fencepost.brokers.kafka.search import Search
+from fencepost.brokers.kafka.topics import Topics
+from fencepost.envelope import Envelope
+from fencepost.errors import ConfigurationError, DeadlineExceeded, ParkError, Unavailable
+from fencepost.message import Stored
+from fencepost.ports import Failure, Lane
+from fencepost.receipt import Receipt
+
+_ROOM_S = 0.005
+_REPEATS = 2
+_DELIVERED_S = 3.0
+"""librdkafka waits for a topic that does not exist, and cannot be stopped once it commits: so it is asked before."""
+
+
+class BatchLimit:
+    """How much is sent in one piece, in bytes; None leaves it to librdkafka. Shared by all lanes of a broker.
+
+    A topic's max.message.bytes counts for what is sent in one piece, so where it is small, pieces must be too.
+    """
+
+    _FIRST, _LEAST = 256_000, 16_000
+
+    def __init__(self) -> None:
+        self.bytes: int | None = None
+
+    def shrink(self) -> bool:
+        """Make it smaller. False where that is over."""
+        if self.bytes == self._LEAST:
+            return False
+        self.bytes = self._FIRST if self.bytes is None else max(self.bytes // 4, self._LEAST)
+        return True
+
+
+class Publisher:
+    """Publishes on one lane. ``receipts_topic`` is where the receipts go, into the partition of the lane's index."""
+
+    def __init__(
+        self, lane: Lane, receipts_topic: str, pair: Pair, topics: Topics, envelope: Envelope, limit: BatchLimit
+    ) -> None:
+        self._lane, self._receipts_topic = lane, receipts_topic
+        self._pair, self._topics, self._envelope, self._limit = pair, topics, envelope, limit
+
+    def publish(self, batch: Sequence[Stored], receipt: Receipt, deadline: Deadline) -> list[Failure]:
+        """Publish a batch with its receipt. Where the answer is not empty nothing was published, and these are why.
+
+        Raises Fenced, RetryError or FixError; then this publisher is of no use any more.
+        """
+        if unusable := self._unusable(batch, deadline):
+            return unusable
+        refused, error = self._attempt(batch, receipt, deadline)
+        for _ in range(_REPEATS):
+            if error is None or error.code() not in OF_A_SEQUENCE or self._reports():
+                break
+            refused, error = self._attempt(batch, receipt, deadline)
+        return refused if error is None else self._explain(batch, error, deadline)
+
+    def _attempt(
+        self, batch: Sequence[Stored], receipt: Receipt, deadline: Deadline
+    ) -> tuple[list[Failure], KafkaError | None]:
+        """One transaction. It was committed (nothing and None), or aborted because of messages or an error."""
+        producer = self._pair.begin()
+        error: KafkaError | None = None
+        refused: list[Failure] = []
+        try:
+            refused = self._send(producer, batch, deadline)
+            if not refused:
+                self._send_receipt(producer, receipt, deadline)
+                refused = self._overdue(producer, batch, deadline)
+            if not refused:
+                self._pair.commit(deadline)
+                return [], None
+        except MustAbort as refusal:
+            error = refusal.error
+        except PRODUCER_ERRORS as exception:
+            error = self._pair.why(cause(exception))
+        if error is not None and error.code() in OF_A_TOPIC:  # after this, not every abort succeeds
+            self._forget_topics(batch)
+        self._pair.abort(deadline)
+        return refused, error
+
+    def stop(self) -> None:
+        """End what is being published soon, without a commit where that can be. May be called from any thread."""
+        self._pair.stopping.set()
+
+    def close(self) -> None:
+        """Abort what is open, where the broker answers soon, and let the connections go. Never raises."""
+        self._pair.close()
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    def _send(self, producer: Producer, batch: Sequence[Stored], deadline: Deadline) -> list[Failure]:
+        """Give all messages to the producer. The answer: those that it does not take."""
+        produce: Callable[..., None] = producer.produce
+        headers = self._envelope.headers
+        refused: list[Failure] = []
+        for message in batch:
+            try:
+                try:
+                    produce(message.topic, message.payload, message.key, headers=headers(message))
+                except BufferError:
+                    self._make_room(producer, deadline)
+                    produce(message.topic, message.payload, message.key, headers=headers(message))
+            except PRODUCER_ERRORS as exception:
+                error = cause(exception)
+                if error.code() not in ABOUT_MESSAGES:
+                    raise
+                refused.append(Failure(message, not_taken(error)))
+            except (BufferError, TypeError, ValueError) as unfit:  # larger than the whole queue, or not encodable
+                why = ParkError(
+                    f"the message cannot be sent to Kafka: {unfit}", at_once=not isinstance(unfit, BufferError)
+                )
+                refused.append(Failure(message, why))
+        return refused
+
+    def _send_receipt(self, producer: Producer, receipt: Receipt, deadline: Deadline) -> None:
+        key, value = receipt_key(self._lane.name, receipt.counter), receipt.encode()
+        try:
+            try:
+                producer.produce(self._receipts_topic, value, key, self._lane.index)
+            except BufferError:
+                self._make_room(producer, deadline)
+                producer.produce(self._receipts_topic, value, key, self._lane.index)
+        except (BufferError, *PRODUCER_ERRORS) as exception:
+            if not isinstance(exception, BufferError) and cause(exception).code() not in TOO_LARGE:
+                raise
+            raise ConfigurationError(
+                f"the receipt of {len(receipt.positions):,} messages is too large for Kafka",
+                remedy="make batches smaller, or raise message.max.bytes here and max.message.bytes of its topic",
+            ) from exception
+
+    def _make_room(self, producer: Producer, deadline: Deadline) -> None:
+        """Wait until the producer's queue, which was full, is half empty."""
+        full = len(producer)
+        while len(producer) > full // 2:
+            self._pair.check_stopping()
+            if deadline.over:
+                raise DeadlineExceeded("Kafka takes messages too slowly: the producer's queue stays full")
+            producer.poll(_ROOM_S)
+
+    # -- messages that Kafka does not take -----------------------------------------------------------------------------
+
+    def _unusable(self, batch: Sequence[Stored], deadline: Deadline) -> list[Failure]:
+        """The messages whose topics cannot be used. Topics that were seen before are not looked at again."""
+        unknown = self._topics.unknown({message.topic for message in batch})
+        if not unknown:
+            return []
+        refused = self._topics.find(unknown, deadline)
+        self._pair.warm(unknown - refused.keys(), deadline)
+        return [Failure(message, refused[message.topic]) for message in batch if message.topic in refused]
+
+    def _forget_topics(self, batch: Sequence[Stored]) -> None:
+        """Look at the topics again before anything is sent to them: here, or by the next owner."""
+        self._topics.forget({message.topic for message in batch})
+
+    def _overdue(self, producer: Producer, batch: Sequence[Stored], deadline: Deadline) -> list[Failure]:
+        """Wait until all is delivered. The messages to blame where that takes long: those whose topic is gone."""
+        if not producer.flush(deadline.left_s(_DELIVERED_S)):
+            return []
+        self._forget_topics(batch)
+        return self._unusable(batch, deadline)
+
+    def _explain(self, batch: Sequence[Stored], error: KafkaError, deadline: Deadline) -> list[Failure]:
+        """The messages because of which a transaction was aborted. Raises what is not about messages."""
+        reports = self._reports()
+        if self._receipts_topic in reports:
+            raise fault(reports[self._receipts_topic], f"writing a receipt to {self._receipts_topic}")
+        gone = {topic for topic, report in reports.items() if report.code() in OF_A_TOPIC}
+        self._topics.forget(gone)
+        if culprits := self._unusable(batch, deadline) or self._culprits(batch, reports, deadline):
+            return culprits
+        if gone:
+            raise Unavailable(f"Kafka did not know the topics {', '.join(sorted(gone))} for a while")
+        raise fault(error, "publishing")
+
+    def _culprits(
+        self, batch: Sequence[Stored], reports: Mapping[str, KafkaError], deadline: Deadline
+    ) -> list[Failure]:
+        """The messages that Kafka does not take for what they are themselves."""
+        codes = {topic: report.code() for topic, report in reports.items()}
+        large = [message for message in batch if codes.get(message.topic) in TOO_LARGE]
+        other = [message for message in batch if codes.get(message.topic) in OF_A_MESSAGE - TOO_LARGE]
+        search = Search(self._pair, self._send, deadline)
+        culprits = search.largest(large) + search.among(other)
+        if culprits or not large:
+            return culprits
+        if self._limit.shrink():
+            raise Unavailable(
+                f"Kafka refuses a batch as too large: from now on one piece has {self._limit.bytes:,} bytes"
+            )
+        return search.among(large)
+
+    def _reports(self) -> dict[str, KafkaError]:
+        """The topics in which messages were refused in the last transaction."""
+        return {topic: error for (topic, code), error in self._pair.reports.items() if code in ABOUT_MESSAGES}

@@ -1,0 +1,243 @@
+"""The settings of a Kafka broker: the URL, our own settings, and librdkafka's options for each kind of client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from fencepost.errors import ConfigurationError
+from fencepost.ports import BrokerOptions, Lane
+
+Options = dict[str, str | int]
+
+OWN_SETTINGS = ("partitioner", "partitions", "receipts_topic", "replication_factor")
+"""``receipts_topic``: the compacted topic of the receipts (default "fencepost.receipts.<relay>"). ``partitions`` and
+``replication_factor`` of topics that are created (default -1: as the broker is configured). ``partitioner``: where keys
+go (default "murmur2_random", as Java's clients do)."""
+
+_PARTITIONERS = ("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a")
+
+# The guarantee rests on these: they are set by us, or must keep their defaults.
+_TAKEN = {
+    "bootstrap.servers",
+    "delivery.report.only.error",
+    "enable.auto.commit",
+    "enable.gapless.guarantee",
+    "enable.idempotence",
+    "enable.partition.eof",
+    "group.id",
+    "isolation.level",
+    "message.send.max.retries",
+    "metadata.broker.list",
+    "request.required.acks",
+    "transactional.id",
+}
+_TAKEN_PREFIXES = ("test.", "plugin.")
+
+# What a client that does not send messages understands too; it would warn of the rest.
+_SHARED_PREFIXES = (
+    "api.version.",
+    "broker.",
+    "client.",
+    "enable.metrics.",
+    "enable.sasl.",
+    "enable.ssl.",
+    "https.",
+    "log.",
+    "metadata.",
+    "receive.",
+    "reconnect.",
+    "resolve.",
+    "sasl.",
+    "security.",
+    "socket.",
+    "ssl.",
+    "topic.metadata.",
+)
+
+_SECRET = re.compile(r"password|secret|token|key\.pem|oauthbearer|jaas")
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?\Z")
+
+_MESSAGE_BYTES_MAX = 1_000_000
+_TRANSACTION_S_MAX = 900.0
+"""Kafka's own limit (transaction.max.timeout.ms) where nobody changed it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Checked settings. ``shared`` are options of every client, ``sending`` those of producers only."""
+
+    servers: str
+    shared: Mapping[str, str | int] = field(repr=False)
+    sending: Mapping[str, str | int] = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
+    own_receipts_topic: str | None
+    partitioner: str
+    partitions: int
+    replication_factor: int
+    timeout_s: float
+
+    def receipts_topic(self, lane: Lane) -> str:
+        """The topic of the lane's receipts; the lane's index is the partition."""
+        return self.own_receipts_topic or f"fencepost.receipts.{lane.relay}"
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The largest message (key, value, headers, framing) that the producer takes, in bytes."""
+        return int(self.sending.get("message.max.bytes", _MESSAGE_BYTES_MAX))
+
+    def producer(self, transactional_id: str, batch_bytes: int | None = None) -> Options:
+        """The options of a producer of transactions. ``batch_bytes`` limits what is sent in one piece."""
+        timeout_ms = int(self.timeout_s * 1000)
+        options: Options = {
+            **self._client(),
+            "compression.type": "lz4",
+            "linger.ms": 0,  # a batch is there as a whole: waiting for more would only add to the latency
+            "queue.buffering.max.messages": 1_000_000,
+            "topic.metadata.propagation.max.ms": min(5000, timeout_ms),
+            # An owner that vanished and has no successor holds back readers for this long.
+            "transaction.timeout.ms": int(min(2 * self.timeout_s, _TRANSACTION_S_MAX) * 1000),
+            "message.timeout.ms": int(min(self.timeout_s, _TRANSACTION_S_MAX) * 1000),
+            **self.sending,
+            "partitioner": self.partitioner,
+            "transactional.id": transactional_id,
+            "enable.idempotence": "true",
+            "acks": "all",
+            "delivery.report.only.error": True,  # confluent_kafka reads it itself, and takes no text
+        }
+        if batch_bytes is not None:
+            options["batch.size"] = batch_bytes
+        return options
+
+    def consumer(self) -> Options:
+        """The options of the consumer that reads receipts. It joins no group."""
+        return {
+            **self._client(),
+            "group.id": "fencepost",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": "true",
+            "enable.auto.commit": "false",
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 10,
+            "fetch.error.backoff.ms": 50,
+        }
+
+    def admin(self) -> Options:
+        """The options of the client that looks after topics."""
+        return self._client()
+
+    def _client(self) -> Options:
+        return {
+            "client.id": "fencepost",
+            "socket.nagle.disable": "true",
+            "log.connection.close": "false",  # brokers close idle connections; that is no news
+            "enable.metrics.push": "false",
+            **self.shared,
+            "bootstrap.servers": self.servers,
+        }
+
+    def hide(self, text: str) -> str:
+        """The text without any secret of these settings."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def parse(options: BrokerOptions) -> Settings:
+    """Check and sort the settings. Raises ConfigurationError, which never repeats a secret."""
+    own: dict[str, object] = {}
+    native: Options = {}
+    for name, value in _flat(options.settings):
+        if name in OWN_SETTINGS:
+            own[name] = value
+        else:
+            native[name] = _native(name, value)
+    shared = {n: v for n, v in native.items() if n.startswith(_SHARED_PREFIXES)}
+    return Settings(
+        servers=_servers(options.url),
+        shared=shared,
+        sending={n: v for n, v in native.items() if n not in shared},
+        secrets=tuple(str(v) for n, v in native.items() if _SECRET.search(n) and str(v)),
+        own_receipts_topic=_receipts_topic(own),
+        partitioner=_partitioner(own),
+        partitions=_count(own, "partitions"),
+        replication_factor=_count(own, "replication_factor"),
+        timeout_s=options.timeout_s,
+    )
+
+
+def _servers(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    if "@" in rest:
+        raise ConfigurationError("a Kafka URL with a user in it", remedy="set sasl.username and sasl.password instead")
+    hosts = rest.rstrip("/").split(",")
+    if scheme != "kafka" or not all(_HOST.match(host) for host in hosts):
+        raise ConfigurationError(f"{url!r} is not a Kafka URL", remedy="write kafka://host1:9092,host2:9092")
+    return ",".join(hosts)
+
+
+def _flat(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """TOML reads ``security.protocol = "SSL"`` as a table in a table; here both spellings are one."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _native(name: str, value: object) -> str | int:
+    if "." not in name:
+        raise ConfigurationError(
+            f"the Kafka broker has no setting {name!r}",
+            remedy=f"known are {', '.join(OWN_SETTINGS)} and librdkafka's options with a dot (security.protocol)",
+        )
+    if name in _TAKEN or name.startswith(_TAKEN_PREFIXES):
+        raise ConfigurationError(
+            f"the Kafka option {name!r} cannot be set: the guarantee rests on it", remedy="leave it out"
+        )
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | str):
+        return value
+    if isinstance(value, float):
+        return f"{value:g}"
+    raise ConfigurationError(
+        f"the Kafka option {name!r} is a {type(value).__name__}", remedy="write text, a number or true/false"
+    )
+
+
+def _receipts_topic(own: Mapping[str, object]) -> str | None:
+    name = own.get("receipts_topic")
+    if name is None:
+        return None
+    if not isinstance(name, str) or not is_topic(name):
+        raise ConfigurationError(f"receipts_topic {name!r} is not usable", remedy=TOPIC_RULE)
+    return name
+
+
+def _partitioner(own: Mapping[str, object]) -> str:
+    name = own.get("partitioner", _PARTITIONERS[0])
+    if name not in _PARTITIONERS:
+        raise ConfigurationError(
+            f"the partitioner {name!r} is not known", remedy=f"known are {', '.join(_PARTITIONERS)}"
+        )
+    return str(name)
+
+
+def _count(own: Mapping[str, object], name: str) -> int:
+    value = own.get(name, -1)
+    if isinstance(value, bool) or not isinstance(value, int) or not (value == -1 or value > 0):
+        raise ConfigurationError(
+            f"{name} {value!r} is not usable", remedy="write a number from 1, or -1 for the broker's default"
+        )
+    return value
+
+
+TOPIC_RULE = "1 to 249 characters of A-Z a-z 0-9 . _ - are, except for . and .. alone"
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+
+
+def is_topic(name: str) -> bool:
+    """True where Kafka allows the name."""
+    return _TOPIC.match(name) is not None and name not in {".", ".."}

@@ -1,0 +1,108 @@
+"""The source: opens sessions, after a look whether the server, the tables and the rights are what a relay needs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fencepost.databases.postgresql.connection import Outbox
+from fencepost.databases.postgresql.session import PostgresqlSession
+from fencepost.errors import AccessDenied, SchemaMissing, Unavailable
+from fencepost.ports import Backlog, DatabaseOptions
+from fencepost.sql.faults import APPLY
+
+_SERVER = "SELECT pg_is_in_recovery(), pg_postmaster_start_time()::text || coalesce(inet_server_port(), 0)"
+
+_RIGHTS = """
+    SELECT name, needed, has_table_privilege(to_regclass(name)::oid, needed)
+    FROM unnest($1::text[], $2::text[]) AS rights (name, needed)
+"""
+
+_SEQUENCE = """
+    SELECT name, has_sequence_privilege(name::regclass::oid, 'USAGE')
+    FROM pg_get_serial_sequence($1, 'seq') AS found (name)
+"""
+
+
+class PostgresqlSource:
+    """An outbox that a relay reads."""
+
+    def __init__(self, options: DatabaseOptions) -> None:
+        self._outbox = Outbox(options)
+
+    async def connect(self) -> PostgresqlSession:
+        return await self._outbox.in_time(self._connect())
+
+    async def backlog(self) -> Backlog:
+        return await self._outbox.in_time(self._backlog())
+
+    async def _connect(self) -> PostgresqlSession:
+        reader, writer = await self._open_two()
+        try:
+            await self._check_servers(reader, writer)
+            await self._check_tables(writer)
+            session = PostgresqlSession(self._outbox, reader, writer, await self._check_sequence(writer))
+            await session.begin()
+        except BaseException:
+            reader.terminate()
+            writer.terminate()
+            raise
+        return session
+
+    async def _open_two(self) -> tuple[Any, Any]:
+        tasks = [asyncio.ensure_future(self._outbox.open()) for _ in range(2)]
+        try:
+            reader, writer = await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            for opened in await asyncio.gather(*tasks, return_exceptions=True):
+                if not isinstance(opened, BaseException):
+                    opened.terminate()
+            raise
+        return reader, writer
+
+    async def _check_servers(self, reader: Any, writer: Any) -> None:
+        """Rows that are read in one server and settled in another would be published for ever."""
+        (standby, one), (_, other) = await asyncio.gather(reader.fetchrow(_SERVER), writer.fetchrow(_SERVER))
+        if standby:
+            raise Unavailable(
+                f"{self._outbox.place} is a read-only standby",
+                remedy="name the primary, or all hosts and target_session_attrs=primary",
+            )
+        if one != other:
+            raise Unavailable(f"{self._outbox.place} leads to two different servers", remedy="name one of them")
+
+    async def _check_tables(self, connection: Any) -> None:
+        t, quoted = self._outbox.tables, self._outbox.quoted
+        reads_and_writes = ("SELECT", "INSERT", "UPDATE")
+        needed = {t.outbox: ("SELECT", "UPDATE", "DELETE"), t.parked: reads_and_writes, t.lane: reads_and_writes}
+        pairs = [(quoted(table), right) for table, rights in needed.items() for right in rights]
+        rows = await connection.fetch(_RIGHTS, [name for name, _ in pairs], [right for _, right in pairs])
+        missing = sorted({name for name, _, granted in rows if granted is None})
+        if missing:
+            raise SchemaMissing(f"{self._outbox.place} has no table {', '.join(missing)}", remedy=APPLY)
+        denied = [f"GRANT {right} ON {name} TO ..." for name, right, granted in rows if not granted]
+        if denied:
+            raise self._denied("; ".join(denied))
+
+    async def _check_sequence(self, connection: Any) -> str:
+        table = self._outbox.quoted(self._outbox.tables.outbox)
+        name, usable = await connection.fetchrow(_SEQUENCE, table)
+        if name is None:
+            raise SchemaMissing(f"{self._outbox.place}: no sequence numbers {table}.seq", remedy=APPLY)
+        if not usable:
+            raise self._denied(f"GRANT USAGE ON SEQUENCE {name} TO ...")
+        return str(name)
+
+    def _denied(self, remedy: str) -> AccessDenied:
+        return AccessDenied(f"{self._outbox.place}: this user may not do all that a relay does", remedy=remedy)
+
+    async def _backlog(self) -> Backlog:
+        connection = await self._outbox.open()
+        try:
+            pending, delayed, parked, age_s = await connection.fetchrow(self._outbox.statements.backlog)
+        finally:
+            connection.terminate()
+        oldest_age_s = None if age_s is None else max(0.0, age_s)
+        return Backlog(pending=pending, delayed=delayed, parked=parked, oldest_age_s=oldest_age_s)

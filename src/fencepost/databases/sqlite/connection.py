@@ -1,0 +1,157 @@
+"""Where an outbox in SQLite is, and how every connection to it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import aiosqlite
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from fencepost.databases.sqlite.faults import ERRORS, fault_of
+from fencepost.errors import AccessDenied, ConfigurationError, Contention, DeadlineExceeded, FencepostError
+from fencepost.plugins import name_of
+from fencepost.ports import DatabaseOptions
+from fencepost.sql import schema as ddl
+from fencepost.sql.source import source_statements
+from fencepost.sql.tables import tables
+
+T = TypeVar("T")
+Work = Callable[[aiosqlite.Connection], Awaitable[T]]
+
+_PATIENCE = 0.8  # the share of the deadline in which a lock of somebody else is waited for
+_BUSY_S = 0.008  # of that, at a time in SQLite itself: it looks ever more seldom, and nobody can call it back
+_AGAIN_S = 0.001
+_GOODBYE_S = 0.5
+
+
+def path_of(url: str) -> Path:
+    """The file that a URL names: sqlite:///relative/path or sqlite:////absolute/path.
+
+    Raises ConfigurationError where it names none.
+    """
+    if name_of("database", url) != "sqlite":
+        raise ConfigurationError(f"{url!r} is not the URL of a SQLite file", remedy="write sqlite:///path")
+    name = sa.engine.make_url(url).database or ""
+    if name in {"", ":memory:"} or name.startswith("file:"):
+        raise ConfigurationError(
+            f"{url!r} names no file, and a database in memory is seen by one connection only, not by a relay",
+            remedy="write sqlite:///path",
+        )
+    return Path(name).absolute()
+
+
+class Outbox:
+    """One outbox. ``place`` names it in errors."""
+
+    def __init__(self, options: DatabaseOptions) -> None:
+        if options.schema is not None:
+            raise ConfigurationError("SQLite has no schemas", remedy="leave schema away; prefix tells outboxes apart")
+        self.path = path_of(options.url)
+        self.place = f"SQLite {self.path}"
+        self.options = options
+        self.dialect = sqlite.dialect()
+        self.tables = tables(prefix=options.prefix)
+        self.statements = source_statements(self.tables, self.dialect)
+
+    def identity(self) -> tuple[int, int] | None:
+        """Which file stands there now; None where there is none."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def check_writable(self) -> None:
+        """Raise AccessDenied where this process may not write to the file."""
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            raise AccessDenied(f"{self.place} is read-only for this process", remedy="let its user write to it")
+
+    async def open(self, *, create: bool = False) -> aiosqlite.Connection:
+        """A new connection. Whoever calls keeps the deadline and maps the errors."""
+        address = f"file:{quote(str(self.path))}?mode={'rwc' if create else 'rw'}"
+        busy_s = min(_BUSY_S, self.options.timeout_s * (1 - _PATIENCE) / 2)
+        opening = aiosqlite.connect(address, uri=True, isolation_level=None, timeout=busy_s)
+        thread: Thread = getattr(opening, "_thread", opening)  # type: ignore[arg-type]  # before 0.22 it was the thread
+        thread.daemon = True  # a process that must end does so, whatever SQLite waits for
+        try:
+            return await opening
+        except BaseException:
+            await self._end_of(thread)
+            raise
+
+    async def _end_of(self, thread: Thread) -> None:
+        """Wait for a thread that has been told to stop: it still talks to this event loop."""
+        clock = self.options.clock
+        end = clock.monotonic() + _GOODBYE_S
+        while thread.is_alive() and clock.monotonic() < end:
+            await clock.sleep(_AGAIN_S)
+
+    async def on_one(self, work: Work[T], *, create: bool = False) -> T:
+        """Await what works on a connection of its own, in time and with its errors mapped."""
+
+        async def call() -> T:
+            connection = await self.open(create=create)
+            try:
+                return await work(connection)
+            finally:
+                await leave(connection)
+
+        return await self.in_time(call)
+
+    async def in_time(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Await a call, in time and with its errors mapped; again while somebody else has the lock that it needs."""
+        try:
+            async with asyncio.timeout(self.options.timeout_s):
+                return await self._patiently(call)
+        except FencepostError:
+            raise
+        except ERRORS as error:
+            raise self.fault_of(error) from error
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        clock = self.options.clock
+        end = clock.monotonic() + self.options.timeout_s * _PATIENCE
+        while True:
+            try:
+                return await call()
+            except sqlite3.OperationalError as error:
+                if not isinstance(self.fault_of(error), Contention) or clock.monotonic() >= end:
+                    raise
+            await clock.sleep(_AGAIN_S)
+
+    def fault_of(self, error: Exception) -> FencepostError:
+        """The family of an error. A timeout without a text is our own deadline."""
+        if isinstance(error, TimeoutError) and not str(error):
+            return DeadlineExceeded(f"{self.place} did not answer within {self.options.timeout_s:g} s")
+        return fault_of(error, self.place)
+
+    async def missing(self, connection: aiosqlite.Connection) -> list[sa.Table]:
+        """The tables that do not exist."""
+        rows = await connection.execute_fetchall("SELECT name FROM sqlite_master WHERE type = 'table'")
+        there = {name for (name,) in rows}
+        return [table for table in ddl.all_tables(self.tables) if table.name not in there]
+
+
+async def first(connection: aiosqlite.Connection, text: str, *arguments: object) -> Any:
+    """The first row; None where there is none."""
+    return next(iter(await connection.execute_fetchall(text, arguments)), None)
+
+
+async def many(connection: aiosqlite.Connection, text: str, rows: Sequence[Sequence[Any]]) -> int:
+    """One statement for each row of arguments; how many rows it changed in all."""
+    return (await connection.executemany(text, rows)).rowcount
+
+
+async def leave(connection: aiosqlite.Connection) -> None:
+    """Close, or leave that to the connection's own thread where it is held up: it ends with its call."""
+    leaving = asyncio.ensure_future(connection.close())
+    leaving.add_done_callback(lambda task: task.cancelled() or task.exception())
+    await asyncio.wait([leaving], timeout=_GOODBYE_S)

@@ -1,0 +1,62 @@
+"""The source: opens sessions, after a look whether the file and the tables are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aiosqlite
+
+from fencepost.databases.sqlite.connection import Outbox, first, leave
+from fencepost.databases.sqlite.session import SqliteSession
+from fencepost.errors import SchemaMissing
+from fencepost.ports import Backlog, DatabaseOptions
+from fencepost.sql.faults import APPLY
+
+
+class SqliteSource:
+    """An outbox that a relay reads."""
+
+    def __init__(self, options: DatabaseOptions) -> None:
+        self._outbox = Outbox(options)
+
+    async def connect(self) -> SqliteSession:
+        self._outbox.check_writable()
+        return await self._outbox.in_time(self._connect)
+
+    async def backlog(self) -> Backlog:
+        counts = await self._outbox.on_one(lambda c: first(c, self._outbox.statements.backlog))
+        pending, delayed, parked, age_s = counts
+        oldest_age_s = None if age_s is None else max(0.0, age_s)
+        return Backlog(pending=pending, delayed=delayed, parked=parked, oldest_age_s=oldest_age_s)
+
+    async def advice(self) -> Sequence[str]:
+        """What would make this file a better outbox, one line each; nothing where it is well set up."""
+        (mode,) = await self._outbox.on_one(lambda c: first(c, "PRAGMA journal_mode"))
+        if mode == "wal":
+            return ()
+        return (
+            f"{self._outbox.place} has the journal mode {mode!r}, in which readers and writers hold each other up:"
+            " run PRAGMA journal_mode = WAL on it once",
+        )
+
+    async def _connect(self) -> SqliteSession:
+        identity = self._outbox.identity()
+        reader = await self._outbox.open()
+        try:
+            missing = await self._outbox.missing(reader)
+            if missing:
+                names = ", ".join(table.name for table in missing)
+                raise SchemaMissing(f"{self._outbox.place} has no table {names}", remedy=APPLY)
+            return SqliteSession(self._outbox, identity, reader, await self._open_writer())
+        except BaseException:
+            await leave(reader)
+            raise
+
+    async def _open_writer(self) -> aiosqlite.Connection:
+        writer = await self._outbox.open()
+        try:
+            await writer.execute("PRAGMA synchronous = FULL")  # what is settled is on the disk
+        except BaseException:
+            await leave(writer)
+            raise
+        return writer

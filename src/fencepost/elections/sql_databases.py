@@ -1,0 +1,238 @@
+"""What a SQL lease store must know of its database: how to connect, how to wake, what shows that a session is gone."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+from zlib import crc32
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from fencepost.errors import ConfigurationError, MissingExtra, SchemaMissing
+from fencepost.ports import LeaseOptions
+from fencepost.sql.faults import APPLY
+from fencepost.sql.link import Wire
+from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
+from fencepost.sql.tables import tables
+
+Ring = Callable[[str | None], None]
+
+_SWITCHED_OFF = 'none: session_evidence = "off"'
+_POOLED = "none: a connection pooler stands before the server, so that a session is not its client's alone"
+
+
+class Database(Protocol):
+    """One kind of database. ``place`` names it in errors; ``evidence`` is for people to read."""
+
+    engine: AsyncEngine
+    table: sa.Table
+    place: str
+    evidence: str
+    wrapped: bool
+    """Whether even a single statement needs a transaction around it."""
+    look_every_s: tuple[float, float]
+    """Between two looks of a candidate at the row: at least and at most."""
+
+    def abort(self) -> None:
+        """End the driver's last connection at once, without waiting for the server."""
+        ...
+
+    def begin(self, ttl_s: float) -> str:
+        """What begins the transaction that takes a lease of this length."""
+        ...
+
+    def renew_timeout_s(self, timeout_s: float, ttl_s: float) -> float:
+        """The deadline of a renewal."""
+        ...
+
+    async def opened(self, wire: Wire, ring: Ring, lost: Callable[[], None]) -> SessionEvidence:
+        """Get a new connection ready. ``ring`` is called with the name of a lease that was released, ``lost`` when the
+        connection has ended. Raises SchemaMissing.
+        """
+        ...
+
+    async def notify(self, wire: Wire, name: str) -> None:
+        """Ring at every candidate's, in other processes."""
+        ...
+
+
+class Postgresql:
+    """PostgreSQL through asyncpg."""
+
+    # Below one statement a second, with the renewed attempts now and then that a candidate makes besides; and a killed
+    # owner is replaced within two seconds, the take-over at the broker included.
+    look_every_s = (1.05, 1.15)
+
+    def __init__(self, options: LeaseOptions) -> None:
+        self._driver = _library("asyncpg", "postgresql")
+        self._options = options
+        self._dsn = re.sub(r"^[a-zA-Z0-9+]+://", "postgresql://", options.url)
+        self._last: Any = None
+        self._channel = ""
+        self._wanted = _wants_evidence(options.settings)
+        self.place = re.sub(r"//([^:/@]*):[^@/]*@", r"//\1:***@", self._dsn).partition("?")[0]
+        self.evidence = "not known yet"
+        self.wrapped = False
+        self.table = tables(schema=options.schema, prefix=options.prefix).lease
+        self.engine = create_async_engine(
+            "postgresql+asyncpg://",
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={
+                "async_creator_fn": self._connect,
+                # Without names and without a cache: behind a pooler the next server would not know them.
+                "prepared_statement_cache_size": 0,
+                "prepared_statement_name_func": str,
+            },
+        )
+
+    async def _connect(self) -> Any:
+        self._last = await self._driver.connect(self._dsn, timeout=self._options.timeout_s, statement_cache_size=0)
+        return self._last
+
+    def abort(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.terminate()
+
+    def begin(self, ttl_s: float) -> str:
+        # A candidate that is paused while it has the row's lock must not keep the owner from renewing.
+        return f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {max(round(ttl_s / 4 * 1000), 100)}"
+
+    def renew_timeout_s(self, timeout_s: float, ttl_s: float) -> float:
+        return min(timeout_s, ttl_s / 3)  # a connection that is cut half-open leaves time for another one
+
+    async def opened(self, wire: Wire, ring: Ring, lost: Callable[[], None]) -> SessionEvidence:
+        server_pid, schema = await self._where(wire)
+        if schema is None:
+            raise SchemaMissing(f"{self.place}: there is no table {self.table.fullname}", remedy=APPLY)
+        space = f"{schema}.{self.table.name}"
+        self._channel = f"fencepost_lease_{crc32(space.encode()):08x}"
+        self.wrapped = server_pid != wire.driver.get_server_pid()
+        if self.wrapped:
+            self.evidence = _POOLED
+            return NoEvidence()
+
+        def released(_connection: object, _pid: int, _channel: str, name: str) -> None:
+            ring(name)
+
+        wire.driver.add_termination_listener(lambda _connection: lost())
+        await wire.driver.add_listener(self._channel, released)
+        self.evidence = "an advisory lock of the owner's session" if self._wanted else _SWITCHED_OFF
+        return AdvisoryLocks(wire, space) if self._wanted else NoEvidence()
+
+    async def notify(self, wire: Wire, name: str) -> None:
+        await wire.first(sa.select(sa.func.pg_notify(self._channel, name)))
+
+    async def _where(self, wire: Wire) -> tuple[int, str | None]:
+        """The process that answers, which behind a pooler is not the one that greeted us, and the table's schema."""
+        named = self.engine.dialect.identifier_preparer.format_table(self.table)
+        schema = sa.text(
+            "SELECT pg_backend_pid() AS pid, (SELECT n.nspname FROM pg_catalog.pg_class c"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(:named)) AS schema"
+        )
+        await wire.say("BEGIN")
+        row = await wire.first(schema, named=named)
+        await wire.say("COMMIT")
+        assert row is not None  # noqa: S101 - a SELECT without FROM has one row
+        return row.pid, row.schema
+
+
+class Sqlite:
+    """SQLite through aiosqlite."""
+
+    look_every_s = (0.2, 0.3)  # a file on this machine: a look costs microseconds
+    wrapped = False
+
+    def __init__(self, options: LeaseOptions) -> None:
+        _library("aiosqlite", "sqlite")
+        if options.schema is not None:
+            raise ConfigurationError("SQLite has no schemas", remedy="leave schema out")
+        path = _database_file(options.url)
+        self.place = f"sqlite:///{path}"
+        self.table = tables(prefix=options.prefix).lease
+        self._evidence, self.evidence = self._files(options.settings, path)
+        self.engine = create_async_engine(
+            URL.create("sqlite+aiosqlite", database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"}),
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={"timeout": options.timeout_s * 0.8},  # so that SQLite says first that it is busy
+        )
+
+    def _files(self, settings: Mapping[str, object], path: Path) -> tuple[SessionEvidence, str]:
+        if not _wants_evidence(settings):
+            return NoEvidence(), _SWITCHED_OFF
+        if not files_can_be_locked():
+            return NoEvidence(), "none: this system has no file locks that end with a process"
+        return FileLocks(path, self.table.name), "a lock file of the owner's process, beside the database"
+
+    def abort(self) -> None:
+        return  # its thread ends when its statement does
+
+    def begin(self, ttl_s: float) -> str:
+        return "BEGIN IMMEDIATE"
+
+    def renew_timeout_s(self, timeout_s: float, ttl_s: float) -> float:
+        return timeout_s  # no connection can be half-open: it is busy, and a second one would be so too
+
+    async def opened(self, wire: Wire, ring: Ring, lost: Callable[[], None]) -> SessionEvidence:
+        await wire.first(sa.select(self.table).limit(0))
+        return self._evidence
+
+    async def notify(self, wire: Wire, name: str) -> None:
+        return  # candidates look at the lock file, which goes away, and at the row
+
+
+_KINDS: Mapping[str, Callable[[LeaseOptions], Database]] = {
+    "postgres": Postgresql,
+    "postgresql": Postgresql,
+    "sqlite": Sqlite,
+}
+
+
+def database(options: LeaseOptions) -> Database:
+    """The database of a URL. Raises ConfigurationError, or MissingExtra where the driver is not installed."""
+    name = options.url.partition("://")[0].partition("+")[0].lower()
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise ConfigurationError(f"no leases are kept in a {name!r} database", remedy=f"use one of {', '.join(_KINDS)}")
+    return kind(options)
+
+
+def _library(name: str, extra: str) -> Any:
+    try:
+        importlib.import_module("greenlet")
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        what = f"leases in {extra} need the library {error.name!r}, which is not installed"
+        raise MissingExtra(what, remedy=f'pip install "fencepost[{extra}]"') from error
+
+
+def _wants_evidence(settings: Mapping[str, object]) -> bool:
+    unknown = sorted(settings.keys() - {"session_evidence"})
+    if unknown:
+        raise ConfigurationError(f"the SQL lease store has no setting {unknown[0]!r}", remedy="it has session_evidence")
+    value = settings.get("session_evidence", "auto")
+    if value not in {"auto", "off"}:
+        raise ConfigurationError(f"session_evidence = {value!r}", remedy='write "auto" or "off"')
+    return value == "auto"
+
+
+def _database_file(url: str) -> Path:
+    try:
+        name = make_url(url).database
+    except ArgumentError as error:
+        raise ConfigurationError(
+            f"{url!r} is not the URL of a SQLite database", remedy="write sqlite:///PATH"
+        ) from error
+    if not name or name == ":memory:" or name.startswith("file:"):
+        raise ConfigurationError(f"{url!r} names no file that others could open", remedy="write sqlite:///PATH")
+    return Path(name).resolve()

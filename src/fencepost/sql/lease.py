@@ -1,0 +1,131 @@
+"""The statements of a lease store, on the database's own clock: its ``now`` judges expiry, never the caller's.
+
+Each is short, and none leaves a snapshot behind. A row is made once and stays: its token only grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Row
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.expression import ColumnElement, FunctionElement
+
+from fencepost.sql.tables import UtcDateTime
+
+
+class later(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
+    """The database's now plus a number of seconds."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(later, "postgresql")
+def _later_postgresql(element: later, compiler: SQLCompiler, **options: Any) -> str:
+    # now() would be the begin of the transaction, which may be long before a lock was had
+    return f"(clock_timestamp() + make_interval(secs => {_only(element, compiler, options)}))"
+
+
+@compiles(later, "sqlite")
+def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:
+    seconds = f"printf('%+.3f seconds', {_only(element, compiler, options)})"
+    return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {seconds}) || '000')"  # as UtcDateTime writes it
+
+
+class seconds_until(FunctionElement[float]):  # noqa: N801 - reads as an SQL function
+    """Seconds from the database's now to a column's time; below 0 where it has passed."""
+
+    type = sa.Float()
+    inherit_cache = True
+
+
+@compiles(seconds_until, "postgresql")
+def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
+    return f"extract(epoch FROM {_only(element, compiler, options)} - clock_timestamp())::float8"
+
+
+@compiles(seconds_until, "sqlite")
+def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
+    return f"((julianday({_only(element, compiler, options)}) - julianday('now')) * 86400.0)"
+
+
+def _only(element: FunctionElement[Any], compiler: SQLCompiler, options: dict[str, Any]) -> str:
+    (argument,) = element.clauses
+    return compiler.process(argument, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRow:
+    """A lease as the database sees it. ``remaining_s`` is at most 0 where it has ended.
+
+    ``session``: its owner holds a lock that ends with its session. ``gone``: that lock was found free.
+    """
+
+    owner: str | None
+    token: int
+    session: bool
+    remaining_s: float
+    held_s: float
+    gone: bool = False
+
+    @classmethod
+    def of(cls, row: Row[Any]) -> LeaseRow:
+        """From a row of ``read`` or ``lock``."""
+        return cls(
+            row.owner,
+            row.token,
+            bool(row.session),
+            row.remaining_s or 0.0,
+            max(-(row.acquired_s or 0.0), 0.0),
+            bool(row.gone),
+        )
+
+    @property
+    def free(self) -> bool:
+        """Whether anybody may take it."""
+        return self.owner is None or self.remaining_s <= 0
+
+
+class LeaseStatements:
+    """All that a lease store says to its table. Parameters are called like the columns, with a line after it."""
+
+    def __init__(self, table: sa.Table, dialect: str) -> None:
+        self.table = table
+        name, owner, token = (sa.bindparam(f"{p}_", type_=table.c[p].type) for p in ("name", "owner", "token"))
+        self._named = table.c.name == name
+        exact = sa.and_(self._named, table.c.owner == owner, table.c.token == token)
+        until = later(sa.bindparam("ttl_s", type_=sa.Float()))
+        session = sa.bindparam("session_", type_=table.c.session.type)
+
+        self.read = self.probe(sa.false())
+        self.lock = self.read.with_for_update(skip_locked=True)
+        """No row where there is none, or where somebody else is at it."""
+        insert: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[dialect]
+        self.seed = insert(table).values(name=name, token=0, session=sa.false()).on_conflict_do_nothing()
+        """The first row of a name. One of many that come at once has an effect; the others have none, and no error."""
+        self.take = (
+            sa.update(table)
+            .where(self._named, table.c.token == token)
+            .values(owner=owner, token=table.c.token + 1, acquired_at=now(), expires_at=until, session=session)
+        )
+        self.renew = sa.update(table).where(exact).values(expires_at=until, session=session)
+        self.release = sa.update(table).where(exact).values(owner=None, expires_at=now(), session=sa.false())
+
+    def probe(self, gone: ColumnElement[bool]) -> sa.Select[Any]:
+        """Read the row; ``gone`` is asked only where the owner said that it holds a lock."""
+        c = self.table.c
+        gone = sa.case((sa.and_(c.session, c.owner.is_not(None)), gone), else_=sa.false())
+        remaining = seconds_until(c.expires_at).label("remaining_s")
+        acquired = seconds_until(c.acquired_at).label("acquired_s")
+        return sa.select(c.owner, c.token, c.session, remaining, acquired, gone.label("gone")).where(self._named)
+
+
+def now() -> later:
+    """The database's now."""
+    return later(sa.literal(0.0, sa.Float()))

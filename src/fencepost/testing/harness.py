@@ -1,0 +1,140 @@
+"""What the rules need of a technology besides its plug-in: somebody who writes messages, somebody who reads them.
+
+For the plug-ins of this project they are in ``writers`` and ``readers``. A plug-in from elsewhere brings its own: a
+function ``writer(options)`` or ``reader(options)`` in its module, or in one that ``--writer`` or ``--reader`` names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Protocol, cast
+
+from fencepost import plugins
+from fencepost.errors import ConfigurationError
+from fencepost.message import Message, Stored
+from fencepost.ports import BrokerOptions, DatabaseOptions
+
+
+class Transaction(Protocol):
+    """A local transaction of an application."""
+
+    async def add(self, *messages: Message) -> Sequence[Message]:
+        """Add messages to the outbox, in this order; return them with their versions.
+
+        Others see them when the transaction has committed.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A message that was set aside, and why."""
+
+    message: Stored
+    reason: str
+
+
+class Writer(Protocol):
+    """An application with an outbox, and a look into its database. It is made for one test, on tables of its own."""
+
+    @property
+    def concurrent(self) -> bool:
+        """True where two transactions that add messages can be open at once."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction on a connection of its own: it commits at the end, and rolls back where the block raises."""
+        ...
+
+    async def parked(self) -> Sequence[Parked]:
+        """Everything that was set aside."""
+        ...
+
+    async def last_error(self, message_id: str) -> str | None:
+        """The error text that the outbox keeps with a message."""
+        ...
+
+    async def connections(self) -> Collection[str] | None:
+        """Who is connected to the database, each with a name of its own; None where nobody can be cut off."""
+        ...
+
+    async def cut(self, connections: Collection[str]) -> None:
+        """End these connections from the server's side."""
+        ...
+
+    async def close(self) -> None:
+        """Remove what was made for this test and let go."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A message as a reader of the broker sees it.
+
+    ``attributes`` are those of CloudEvents, by their bare names ("id", "subject", "entityversion", ...), with the
+    content type as "datacontenttype". ``headers`` are the application's own.
+    """
+
+    topic: str
+    payload: bytes | None
+    attributes: Mapping[str, str]
+    headers: Mapping[str, str]
+
+    @property
+    def id(self) -> str:
+        """The message's id."""
+        return self.attributes["id"]
+
+
+class Reader(Protocol):
+    """Somebody who reads topics from their beginning, as strictly as the broker allows (Kafka: read_committed)."""
+
+    async def read(self, topic: str) -> Sequence[Seen]:
+        """Everything that can be read now, in read order (per key, where the broker keeps no more).
+
+        Nothing where the topic does not exist.
+        """
+        ...
+
+    def unpublishable(self, message: Stored) -> Stored:
+        """The message, changed so that the broker will never take it (for example too large)."""
+        ...
+
+    async def close(self) -> None:
+        """Let go."""
+        ...
+
+
+WriterFactory = Callable[[DatabaseOptions], Writer]
+ReaderFactory = Callable[[BrokerOptions], Reader]
+
+
+def writer_factory(database: str, module: str | None = None) -> WriterFactory:
+    """The writer of a database plug-in. ``module`` is where it is looked for instead of the usual place."""
+    return cast("WriterFactory", _factory("database", database, module, "fencepost.testing.writers", "writer"))
+
+
+def reader_factory(broker: str, module: str | None = None) -> ReaderFactory:
+    """The reader of a broker plug-in. ``module`` is where it is looked for instead of the usual place."""
+    return cast("ReaderFactory", _factory("broker", broker, module, "fencepost.testing.readers", "reader"))
+
+
+def _factory(kind: str, name: str, module: str | None, folder: str, attribute: str) -> object:
+    found = _module(kind, name, module, folder)
+    factory = getattr(found, attribute, None)
+    if factory is None:
+        raise ConfigurationError(
+            f"the rules need a {attribute} for the {kind} {name!r}; {found.__name__} has no {attribute}(options)",
+            remedy=f"write one, or name the module that has it with --{attribute} (docs/testing-a-plugin.md)",
+        )
+    return factory
+
+
+def _module(kind: str, name: str, module: str | None, folder: str) -> ModuleType:
+    if module is None and name in plugins.names(kind):
+        return importlib.import_module(f"{folder}.{name}")
+    return plugins.load(kind, module or name)

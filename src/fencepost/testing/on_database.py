@@ -1,0 +1,35 @@
+"""The fixtures of the rules about databases."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from fencepost.testing.addresses import address
+from fencepost.testing.places import OutboxPlace, outbox_place
+
+
+@pytest.mark.asyncio(loop_scope="function")
+class OnDatabase:
+    """An empty outbox for every test.
+
+    ``database`` is the name or the dotted module of the plug-in; ``writer_module`` has its writer, where that is not in
+    the usual place (see ``fencepost.testing.harness``).
+    """
+
+    database: str
+    writer_module: str | None = None
+
+    @pytest.fixture
+    def database_url(self, tmp_path: Path) -> str:
+        """Where the database is."""
+        return address("database", self.database, tmp_path)
+
+    @pytest_asyncio.fixture(loop_scope="function")
+    async def place(self, database_url: str) -> AsyncIterator[OutboxPlace]:
+        """An empty outbox."""
+        async with outbox_place(self.database, database_url, writer_module=self.writer_module) as place:
+            yield place

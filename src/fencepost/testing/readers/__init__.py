@@ -1,0 +1,1 @@
+"""Readers of what was published, one module for each broker of this project."""

@@ -1,0 +1,1 @@
+"""Applications with an outbox, one module for each database of this project."""

@@ -1,0 +1,78 @@
+"""Every error code of librdkafka belongs to a family."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from fencepost.brokers.kafka import faults
+from fencepost.errors import (
+    AccessDenied,
+    ConfigurationError,
+    Fenced,
+    FencepostError,
+    FixError,
+    ParkError,
+    RetryError,
+    StopError,
+    Unavailable,
+)
+
+NAMES = [name for name in dir(KafkaError) if isinstance(getattr(KafkaError, name), int) and name != "NO_ERROR"]
+
+
+def test_the_library_has_the_codes_that_are_walked() -> None:
+    assert len(NAMES) > 150
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_code_has_a_family(name: str) -> None:
+    code = getattr(KafkaError, name)
+    assert code in faults._FAMILIES, f"{name} is in no family"
+    assert issubclass(faults.family(code), FixError | RetryError | ParkError | StopError)
+
+
+def test_no_name_is_in_two_families() -> None:
+    names = " ".join(faults._NAMES.values()).split()
+    assert len(names) == len(set(names))
+    assert set(names) == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("_FENCED", Fenced),
+        ("PRODUCER_FENCED", Fenced),
+        ("INVALID_PRODUCER_EPOCH", Fenced),
+        ("SASL_AUTHENTICATION_FAILED", AccessDenied),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", AccessDenied),
+        ("_SSL", AccessDenied),
+        ("_TRANSPORT", Unavailable),
+        ("_ALL_BROKERS_DOWN", Unavailable),
+        ("_TIMED_OUT", RetryError),
+        ("INVALID_TXN_STATE", RetryError),
+        ("TRANSACTION_COORDINATOR_FENCED", RetryError),
+        ("MSG_SIZE_TOO_LARGE", ParkError),
+        ("INVALID_RECORD", ParkError),
+        ("UNKNOWN_TOPIC_OR_PART", FixError),
+    ],
+)
+def test_families_that_decide_what_a_lane_does(name: str, family: type[FencepostError]) -> None:
+    assert issubclass(faults.family(getattr(KafkaError, name)), family)
+
+
+def test_a_code_that_is_not_known_is_tried_again() -> None:
+    assert faults.family(9999) is Unavailable
+
+
+def test_an_error_that_is_about_no_message_is_never_parked() -> None:
+    raised = faults.fault(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), "writing a receipt")
+    assert isinstance(raised, ConfigurationError)
+    assert "writing a receipt" in str(raised)
+
+
+def test_only_the_message_itself_is_parked_at_once() -> None:
+    assert faults.not_taken(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)).at_once
+    assert not faults.not_taken(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)).at_once
+
+
+def test_the_cause_of_an_exception() -> None:
+    assert faults.cause(KafkaException(KafkaError(KafkaError._FENCED))).code() == KafkaError._FENCED

@@ -1,0 +1,137 @@
+"""Every error of asyncpg belongs to one of the four families, and to the right one."""
+
+from __future__ import annotations
+
+import inspect
+import ssl
+
+import pytest
+from asyncpg import exceptions as apg
+
+from fencepost.databases.postgresql.connection import Outbox, dsn_of
+from fencepost.databases.postgresql.faults import ERRORS, fault_of
+from fencepost.errors import (
+    AccessDenied,
+    ConfigurationError,
+    ConnectionLost,
+    Contention,
+    DeadlineExceeded,
+    FencepostError,
+    FixError,
+    RetryError,
+    SchemaMissing,
+    Unavailable,
+)
+from fencepost.ports import DatabaseOptions
+
+CLASSES = sorted(
+    (
+        cls
+        for cls in vars(apg).values()
+        if inspect.isclass(cls) and issubclass(cls, Exception) and not issubclass(cls, Warning)
+    ),
+    key=lambda cls: str(cls.__name__),
+)
+
+EXPECTED: dict[type[Exception], type[FencepostError]] = {
+    apg.AdminShutdownError: ConnectionLost,
+    apg.CannotConnectNowError: Unavailable,
+    apg.ClientCannotConnectError: ConnectionLost,
+    apg.ClientConfigurationError: ConfigurationError,
+    apg.ConnectionDoesNotExistError: ConnectionLost,
+    apg.ConnectionFailureError: ConnectionLost,
+    apg.ConnectionRejectionError: Unavailable,
+    apg.CrashShutdownError: ConnectionLost,
+    apg.DatabaseDroppedError: ConnectionLost,
+    apg.DeadlockDetectedError: Contention,
+    apg.DiskFullError: Unavailable,
+    apg.IdleInTransactionSessionTimeoutError: ConnectionLost,
+    apg.IdleSessionTimeoutError: ConnectionLost,
+    apg.InsufficientPrivilegeError: AccessDenied,
+    apg.InterfaceError: ConnectionLost,
+    apg.InvalidAuthorizationSpecificationError: AccessDenied,
+    apg.InvalidCachedStatementError: ConnectionLost,
+    apg.InvalidCatalogNameError: FixError,
+    apg.InvalidPasswordError: AccessDenied,
+    apg.InvalidSchemaNameError: SchemaMissing,
+    apg.InvalidTextRepresentationError: FixError,
+    apg.LockNotAvailableError: Contention,
+    apg.OutOfMemoryError: Unavailable,
+    apg.OutdatedSchemaCacheError: ConnectionLost,
+    apg.PostgresSyntaxError: FixError,
+    apg.QueryCanceledError: DeadlineExceeded,
+    apg.ReadOnlySQLTransactionError: ConnectionLost,
+    apg.SerializationError: Contention,
+    apg.TargetServerAttributeNotMatched: Unavailable,
+    apg.TooManyConnectionsError: Unavailable,
+    apg.UndefinedColumnError: SchemaMissing,
+    apg.UndefinedTableError: SchemaMissing,
+    apg.UniqueViolationError: FixError,
+    apg.UnsupportedServerFeatureError: FixError,
+}
+
+
+def test_the_driver_has_the_classes_that_are_walked() -> None:
+    assert len(CLASSES) > 200
+    assert set(EXPECTED) <= set(CLASSES)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_class_belongs_to_a_family(cls: type[Exception]) -> None:
+    """And is caught: what is not in ERRORS would pass a session unmapped."""
+    error = cls("what the server said\nin two lines")
+    fault = fault_of(error, "PostgreSQL here")
+    assert isinstance(error, ERRORS)
+    assert isinstance(fault, FixError | RetryError)
+    assert fault.what == "PostgreSQL here: what the server said in two lines"
+
+
+@pytest.mark.parametrize(("cls", "family"), EXPECTED.items(), ids=lambda cls: cls.__name__)
+def test_the_family_is_what_the_caller_should_do(cls: type[Exception], family: type[FencepostError]) -> None:
+    assert isinstance(fault_of(cls("said"), "here"), family)
+
+
+@pytest.mark.parametrize(
+    ("error", "family"),
+    [
+        (TimeoutError(), DeadlineExceeded),
+        (TimeoutError(110, "Connection timed out"), DeadlineExceeded),
+        (ConnectionResetError(), ConnectionLost),
+        (OSError("Multiple exceptions"), ConnectionLost),
+        (ssl.SSLCertVerificationError("self-signed certificate"), ConfigurationError),
+        (ValueError("Invalid isoformat string: 'infinity'"), FixError),
+    ],
+    ids=str,
+)
+def test_the_network_and_the_values_have_families_too(error: Exception, family: type[FencepostError]) -> None:
+    assert type(fault_of(error, "here")) is family
+
+
+def test_a_pooler_that_changes_the_server_is_named() -> None:
+    assert "session mode" in fault_of(apg.InvalidSQLStatementNameError("no such statement"), "here").remedy
+
+
+@pytest.mark.parametrize(
+    ("url", "dsn"),
+    [
+        ("postgresql://u@h:5/d", "postgresql://u@h:5/d?application_name=fencepost"),
+        ("postgres://u@h:5/d", "postgresql://u@h:5/d?application_name=fencepost"),
+        ("postgresql+asyncpg://u:p%40@h/d?ssl=require", "postgresql://u:p%40@h/d?application_name=fencepost&sslmode=require"),
+        ("postgresql+psycopg://h/d?ssl=true&connect_timeout=3", "postgresql://h/d?application_name=fencepost&sslmode=require"),
+        ("postgresql://h/d?application_name=mine&sslmode=verify-full", "postgresql://h/d?application_name=mine&sslmode=verify-full"),
+        ("postgresql:///d?host=/run/pg", "postgresql:///d?application_name=fencepost&host=%2Frun%2Fpg"),
+    ],
+)  # fmt: skip
+def test_urls_of_other_drivers_are_understood(url: str, dsn: str) -> None:
+    assert dsn_of(url) == dsn
+
+
+@pytest.mark.parametrize("url", ["mysql://h/d", "h/d", "", "sqlite:///x"])
+def test_other_urls_are_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        dsn_of(url)
+
+
+def test_no_error_shows_the_password() -> None:
+    place = Outbox(DatabaseOptions(url="postgresql://user:secret@host:5/d?password=secret")).place
+    assert place == "PostgreSQL host:5/d"

@@ -1,0 +1,22 @@
+"""One database of PostgreSQL for all rules: they make and remove tables of their own in it."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+
+@pytest.fixture(scope="session")
+def rules_database(postgresql_url: str) -> Iterator[str]:
+    """The address of an empty database that nobody else uses."""
+    name = f"rules-{os.getpid():x}-{uuid.uuid4().hex[:10]}"
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield urlunsplit(urlsplit(postgresql_url)._replace(path=f"/{name}"))
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
