@@ -55,9 +55,10 @@ class Gate:
 
     async def enter(self, call: str, clock: Clock, timeout_s: float, bells: Bells) -> None:
         """Before the effect. ``bells`` ring when the caller's own connection ends, which ends the wait too."""
-        await clock.sleep(self.latency_s)
-        if self._paused and not await wait(clock, timeout_s, self._bells, bells):
-            raise DeadlineExceeded(f"{self.what} did not answer {call} within {timeout_s:g} s")
+        with _hung((self._bells, bells)) as bell:
+            await clock.sleep(self.latency_s)
+            if self._paused and not await _rung(bell, clock, timeout_s):
+                raise DeadlineExceeded(f"{self.what} did not answer {call} within {timeout_s:g} s")
         trouble = self._next(call, lost=False)
         if trouble is not None and trouble.error is not None:
             raise trouble.error
@@ -82,23 +83,27 @@ def ring(bells: Bells) -> None:
 
 async def wait(clock: Clock, timeout_s: float, *places: Bells) -> bool:
     """Wait until one of ``places`` is rung; False where ``timeout_s`` passed first."""
-    bell = asyncio.Event()
-    with _hung(bell, places):
-        tasks = [asyncio.ensure_future(bell.wait()), asyncio.ensure_future(clock.sleep(timeout_s))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
+    with _hung(places) as bell:
+        return await _rung(bell, clock, timeout_s)
+
+
+async def _rung(bell: asyncio.Event, clock: Clock, timeout_s: float) -> bool:
+    tasks = [asyncio.ensure_future(bell.wait()), asyncio.ensure_future(clock.sleep(timeout_s))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
     return bell.is_set()
 
 
 @contextmanager
-def _hung(bell: asyncio.Event, places: tuple[Bells, ...]) -> Iterator[None]:
+def _hung(places: tuple[Bells, ...]) -> Iterator[asyncio.Event]:
+    bell = asyncio.Event()
     for bells in places:
         bells.add(bell)
     try:
-        yield
+        yield bell
     finally:
         for bells in places:
             bells.discard(bell)

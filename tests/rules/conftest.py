@@ -1,4 +1,4 @@
-"""One database of PostgreSQL for all rules: they make and remove tables of their own in it."""
+"""Failing rules show what they compared; and one database of PostgreSQL for all rules: they make and remove tables of their own in it."""
 
 import os
 import uuid
@@ -8,6 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 from psycopg import sql
+
+pytest.register_assert_rewrite("fencepost.testing")
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ ours or anybody's (docs/testing-a-plugin.md). The same rules are classes to subc
 ``brokers.BrokerRules``, ``elections.ElectionRules``. Production code never imports this package.
 """
 
-from fencepost import history as history
+from fencepost.testing import history
 from fencepost.testing.harness import Parked, Reader, Seen, Transaction, Writer
 
 __all__ = ["Parked", "Reader", "Seen", "Transaction", "Writer", "history"]

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from fencepost import plugins
+from fencepost.errors import FixError
+from fencepost.testing.harness import reader_factory, writer_factory
+
 pytest.register_assert_rewrite(*[f"fencepost.testing.{part}" for part in ("sources", "brokers", "elections")])
 
 CONTRACTS = {"test_sources.py": "database", "test_brokers.py": "broker", "test_elections.py": "election"}
@@ -69,6 +73,21 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     if importlib.util.find_spec("pytest_asyncio") is None:
         raise pytest.UsageError('fencepost.testing: pytest-asyncio is not installed; pip install "fencepost[testing]"')
+    try:
+        _load(config)
+    except FixError as error:
+        raise pytest.UsageError(f"fencepost.testing: {error}") from error
+
+
+def _load(config: pytest.Config) -> None:
+    """Find every plug-in, and what the rules need besides, before the first rule runs. Raises FixError."""
+    names = {kind: config.getoption(f"fencepost_{kind}") for kind in chosen(config)}
+    for kind, name in names.items():
+        plugins.load(kind, name)
+    if "database" in names:
+        writer_factory(names["database"], config.getoption("fencepost_writer"))
+    if "broker" in names:
+        reader_factory(names["broker"], config.getoption("fencepost_reader"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

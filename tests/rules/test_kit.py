@@ -1,0 +1,166 @@
+"""The kit as somebody else runs it: from another folder, by name, on the command line."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fencepost.testing.options import setting
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "testing-a-plugin.md"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+PLUGIN = '''
+"""Somebody else's database, which happens to be the one in memory."""
+from fencepost.databases.memory import schema, source
+{writer}
+'''
+WRITER = "from fencepost.testing.writers.memory import writer"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run the kit in an empty folder with these arguments."""
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--pyargs",
+            "fencepost.testing",
+            "-p",
+            "no:hypothesispytest",
+            *arguments,
+        ]
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith(("FENCEPOST_", "PYTEST_", "CI"))
+        }
+        environment = {**clean, "PYTHONPATH": str(tmp_path), **variables}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_the_rules_of_one_contract_run_from_another_folder(run: Run) -> None:
+    done = run("--database=memory", "-v", "-k", "settling_twice or tombstone")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test_sources.py::TestSource::test_settling_twice_settles_once PASSED" in done.stdout
+    assert "2 passed" in done.stdout
+    assert "test_brokers.py" not in done.stdout
+    assert "Warning" not in done.stdout + done.stderr
+
+
+def test_several_contracts_run_at_once_and_one_file_alone(run: Run) -> None:
+    done = run("--database=memory", "--broker=memory", "--election=memory", "--collect-only", "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for contract in ("sources", "brokers", "elections"):
+        assert f"test_{contract}.py" in done.stdout
+
+
+def test_without_a_choice_nothing_runs_and_that_is_an_error(run: Run) -> None:
+    done = run()
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert done.stderr.strip() == (
+        "ERROR: fencepost.testing: no rules are chosen; give --database=NAME, --broker=NAME or --election=NAME"
+    )
+
+
+def test_an_unknown_name_is_one_clear_line(run: Run) -> None:
+    """H4"""
+    done = run("--broker=kafak")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "no broker is called 'kafak'" in done.stderr
+    assert "known are kafka, memory, nats" in done.stderr
+
+
+def test_a_module_of_somebody_else_with_its_own_writer(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "store.py").write_text(PLUGIN.format(writer=WRITER))
+    done = run("--database=acme.store", "--database-url=memory://acme", "-k", "settling or reserv", "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_module_whose_writer_is_elsewhere(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "store.py").write_text(PLUGIN.format(writer=""))
+    (tmp_path / "acme" / "kit.py").write_text(WRITER)
+    arguments = ("--database=acme.store", "--database-url=memory://acme", "-k", "settling or reserv", "-q")
+    missing = run(*arguments)
+    assert missing.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "acme.store has no writer(options)" in missing.stderr
+    done = run(*arguments, "--writer=acme.kit")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("variables", "outcome"), [({}, "2 skipped"), ({"CI": "true"}, "2 errors")])
+def test_a_missing_server_skips_on_a_laptop_and_fails_in_ci(run: Run, variables: dict[str, str], outcome: str) -> None:
+    done = run("--broker=kafka", "-k", "empty_batch or tombstone", "-rs", **variables)
+    assert outcome in done.stdout
+    assert "give --broker-url or set FENCEPOST_TEST_KAFKA_URL" in done.stdout
+
+
+def test_settings_reach_the_broker(run: Run) -> None:
+    done = run("--broker=memory", "--broker-setting", "delivery=at-least-once", "-k", "plain_broker", "-q")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    wrong = run("--broker=memory", "--broker-setting", "delivery")
+    assert "'delivery' is not NAME=VALUE" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a=1", ("a", 1)), ("a=x", ("a", "x")), ("a=", ("a", "")), ("a=b=c", ("a", "b=c")), ('a=["x"]', ("a", ["x"]))],
+)
+def test_a_setting_is_json_or_plain_text(text: str, expected: tuple[str, object]) -> None:
+    assert setting(text) == expected
+
+
+def blocks(text: str) -> dict[str, str]:
+    """The Python of the page, by the file that its first line names ("" where it names none)."""
+    found = re.findall(r"^```python\n(?:# (\S+\.py)\n)?(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return dict(found)
+
+
+def test_the_documented_plugin_passes(run: Run, tmp_path: Path) -> None:
+    files = blocks(PAGE.read_text())
+    for name in ("acme/lines.py", "acme/lines_reader.py", "test_rules.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(files[name])
+    done = run("--broker=acme.lines", f"--broker-url=lines://{tmp_path}", "--reader=acme.lines_reader", "-q")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 20
+    own = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:hypothesispytest",
+        "-q",
+        "test_rules.py",
+        "-k",
+        "tombstone or refused",
+    ]
+    done = subprocess.run(own, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_documented_judgement_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = PAGE.read_text()
+    exec(blocks(page)[""], {})
+    printed = capsys.readouterr().out.strip()
+    assert "".join(f"    {line}\n" for line in printed.splitlines()) in page
+
+
+def test_other_runs_of_pytest_do_not_see_the_options(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--database')")
+    (tmp_path / "test_own.py").write_text(
+        "def test(pytestconfig): assert pytestconfig.getoption('--database') == 'mine'"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "--database=mine"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
