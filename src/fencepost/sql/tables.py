@@ -70,6 +70,18 @@ _QUEUE = {
 _UPDATED = {"fillfactor": "80"}  # room for the next version of a row in its own page, where no index need know of it
 
 
+STORAGE = "fencepost_storage"
+"""Under this name a table's ``info`` holds the statement that PostgreSQL needs after CREATE TABLE (a ``sa.DDL``)."""
+
+
+def _store_as(table: sa.Table, settings: dict[str, str]) -> None:
+    """Whoever creates the table, ``metadata.create_all`` too, sets these after it. (SQLAlchemy 2.0 knows no WITH.)"""
+    given = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    statement = sa.DDL(f"ALTER TABLE %(fullname)s SET ({given})").execute_if(dialect="postgresql")  # type: ignore[no-untyped-call]
+    sa.event.listen(table, "after_create", statement)
+    table.info[STORAGE] = statement
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The tables under one schema and prefix."""
@@ -123,8 +135,8 @@ def _outbox(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         sa.Column("last_error", sa.Text),
         schema=schema,
         sqlite_autoincrement=True,  # otherwise the last deleted position is handed out again
-        postgresql_with=_QUEUE,
     )
+    _store_as(table, _QUEUE)
     delayed = table.c.state == int(State.DELAYED)
     sa.Index(f"{name}_due", table.c.available_at, postgresql_where=delayed, sqlite_where=delayed)
     return table
@@ -146,15 +158,16 @@ def _parked(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
 
 
 def _entity(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
-    return sa.Table(
+    table = sa.Table(
         name,
         metadata,
         sa.Column("topic", sa.String(TOPIC_CHARACTERS_MAX), primary_key=True),
         sa.Column("key", sa.String(KEY_CHARACTERS_MAX), primary_key=True),
         sa.Column("version", sa.BigInteger, nullable=False),
         schema=schema,
-        postgresql_with=_UPDATED,
     )
+    _store_as(table, _UPDATED)
+    return table
 
 
 def _lease(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:

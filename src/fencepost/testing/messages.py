@@ -40,7 +40,7 @@ KEYS = (
 """Keys that a careless comparison would take for each other, or could not store."""
 
 ODD_KEYS = ("order-1 ", " order-1", "order-1\n", "line\nfeed\ttab", "\x7f\x1b[2J", "\u2028\u00a0\ufeff")
-"""Keys that an outbox has to keep and a broker may refuse: blanks at the ends, control characters."""
+"""Keys that ``fencepost.message.check`` refuses. One that stands in an outbox all the same, a broker may refuse too."""
 
 HEADERS = {
     "trace": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC
 
 from fencepost.message import Message, Stored
-from fencepost.testing.messages import HEADERS, KEYS, ODD_KEYS, PAYLOADS, TOPIC, message, rich
+from fencepost.testing.messages import HEADERS, KEYS, PAYLOADS, TOPIC, message, rich
 from fencepost.testing.on_database import OnDatabase
 from fencepost.testing.places import WHOLE, OutboxPlace
 
@@ -57,13 +57,12 @@ class ContentRules(OnDatabase):
         await check(place, *[replace(message("k"), headers={n: v}) for n, v in HEADERS.items()], rich("k"))
 
     async def test_keys_are_kept_and_told_apart(self, place: OutboxPlace) -> None:
-        keys = (*KEYS, *ODD_KEYS)
-        added = [await place.add(message(key), message(key)) for key in keys]
+        added = [await place.add(message(key), message(key)) for key in KEYS]
         read = await (await place.session()).pending(WHOLE, 100)
         assert [(m.key, m.version) for m in read] == [(m.key, m.version) for pair in added for m in pair]
-        assert [m.key for m in read] == [key for key in keys for _ in range(2)]
+        assert [m.key for m in read] == [key for key in KEYS for _ in range(2)]
         firsts = {pair[0].version for pair in added}
-        assert len(firsts) in {1, len(keys)}  # counted for each key, or drawn from the positions
+        assert len(firsts) in {1, len(KEYS)}  # counted for each key, or drawn from the positions
 
     async def test_topics_are_kept_and_told_apart(self, place: OutboxPlace) -> None:
         topics = ["a.b", "a_b", "A.b", "a/b", "a-b", "a", TOPIC, "t" * 249]
