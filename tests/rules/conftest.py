@@ -1,4 +1,4 @@
-"""Failing rules show what they compared; and one database of PostgreSQL for all rules: they make and remove tables of their own in it."""
+"""Failing rules show what they compared; and a database of PostgreSQL in which the rules make tables of their own."""
 
 import os
 import uuid

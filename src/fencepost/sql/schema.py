@@ -33,7 +33,7 @@ def table_statements(table: sa.Table, dialect: Dialect) -> list[str]:
     storage = table.info.get(STORAGE) if dialect.name == "postgresql" else None
     elements: list[ExecutableDDLElement] = [
         CreateTable(table, if_not_exists=True),
-        *([] if storage is None else [storage.against(table)]),
+        *([] if storage is None else [storage]),
         *(CreateIndex(index, if_not_exists=True) for index in indexes),
     ]
     return [_text(element, dialect) for element in elements]

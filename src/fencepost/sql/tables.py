@@ -12,6 +12,9 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import ExecutableDDLElement
+from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.types import TypeEngine
 
 from fencepost.message import KEY_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, TYPE_CHARACTERS_MAX
@@ -70,15 +73,27 @@ _QUEUE = {
 _UPDATED = {"fillfactor": "80"}  # room for the next version of a row in its own page, where no index need know of it
 
 
+class StoreAs(ExecutableDDLElement):
+    """How PostgreSQL is to store a table. Of its own, because SQLAlchemy 2.0 knows no WITH in CREATE TABLE."""
+
+    def __init__(self, table: sa.Table, settings: dict[str, str]) -> None:
+        self.table, self.settings = table, settings
+
+
+@compiles(StoreAs)
+def _compile_store_as(element: StoreAs, compiler: DDLCompiler, **_: object) -> str:
+    given = ", ".join(f"{name} = {value}" for name, value in element.settings.items())
+    return f"ALTER TABLE {compiler.preparer.format_table(element.table)} SET ({given})"
+
+
 STORAGE = "fencepost_storage"
-"""Under this name a table's ``info`` holds the statement that PostgreSQL needs after CREATE TABLE (a ``sa.DDL``)."""
+"""Under this name a table's ``info`` holds its StoreAs."""
 
 
 def _store_as(table: sa.Table, settings: dict[str, str]) -> None:
-    """Whoever creates the table, ``metadata.create_all`` too, sets these after it. (SQLAlchemy 2.0 knows no WITH.)"""
-    given = ", ".join(f"{name} = {value}" for name, value in settings.items())
-    statement = sa.DDL(f"ALTER TABLE %(fullname)s SET ({given})").execute_if(dialect="postgresql")  # type: ignore[no-untyped-call]
-    sa.event.listen(table, "after_create", statement)
+    """Whoever creates the table, ``metadata.create_all`` too, sets these after it."""
+    statement = StoreAs(table, settings)
+    sa.event.listen(table, "after_create", statement.execute_if(dialect="postgresql"))
     table.info[STORAGE] = statement
 
 

@@ -16,6 +16,9 @@ from fencepost.testing.brokers.publishing import check_read
 from fencepost.testing.on_broker import OnBroker
 from fencepost.testing.places import BrokerPlace
 
+TAKE_OVERS_MAX = 60
+"""Of one of several owners in a race, until everything is published."""
+
 
 def names(batch: Sequence[Stored]) -> set[tuple[Position, int]]:
     """What the receipt of a batch names."""
@@ -142,14 +145,16 @@ class FencingRules(OnBroker):
 
 async def _work(place: BrokerPlace, client: Broker, todo: Sequence[Stored]) -> None:
     """Take over, leave out what the receipts name, publish a little, until everything is named."""
-    for turn in range(200):
+    failure: FencepostError | None = None
+    for turn in range(TAKE_OVERS_MAX):
         handoff = await place.owner(client, token=turn)
         try:
             while rest := [m for m in todo if (m.position, digest(m.id)) not in handoff.receipts.named()]:
                 await handoff.publish(rest[:5])
-        except FencepostError:
+        except FencepostError as error:
+            failure = error
             await handoff.close()
-            await SYSTEM_CLOCK.sleep(0.05 * SYSTEM_CLOCK.random())
+            await SYSTEM_CLOCK.sleep(0.02 * 2 ** min(turn, 6) * SYSTEM_CLOCK.random())
             continue
         return
-    raise AssertionError("200 take-overs, and still not done")
+    raise AssertionError(f"{TAKE_OVERS_MAX} take-overs, and still not done: the last one failed with {failure!r}")

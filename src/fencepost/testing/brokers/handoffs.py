@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from fencepost.errors import FencepostError
+from fencepost.ports import Lane
 from fencepost.testing.brokers.publishing import check_read
+from fencepost.testing.messages import message
 from fencepost.testing.on_broker import OnBroker
 from fencepost.testing.places import BrokerPlace
 
@@ -57,6 +59,17 @@ class HandoffRules(OnBroker):
             await handoff.publish(batch)
             published += batch
         await check_read(place, published)
+
+    async def test_clients_that_prepare_at_the_same_moment_double_nothing(self, place: BrokerPlace) -> None:
+        """Relays start together, and each makes sure that there is a place for the messages and the receipts."""
+        clients = [await place.broker() for _ in range(4)]
+        for turn in range(8):
+            lane = Lane(f"{place.lane.relay}-{turn}")
+            topic = place.new_topic()
+            await asyncio.gather(*[client.prepare(lane, [topic]) for client in clients])
+            batch = [place.take(message(key, topic=topic)) for key in ("a", "b", None)]
+            await (await place.owner(clients[turn % 4], lane=lane)).publish(batch)
+            assert sorted(m.id for m in await place.read(topic)) == sorted(m.id for m in batch)
 
     async def test_taking_over_without_preparing_works(self, place: BrokerPlace) -> None:
         handoff = await place.owner(prepare=False)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.message import Stored
