@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from threading import Lock
+from weakref import WeakSet
 
 from confluent_kafka.admin import AdminClient
 
@@ -40,6 +41,7 @@ class KafkaBroker:
             clock=options.clock,
         )
         self._standbys: dict[str, Standby] = {}
+        self._handoffs: WeakSet[Handoff] = WeakSet()
 
     async def open(self) -> Capabilities:
         """See Broker. Raises AccessDenied or Unavailable as soon as that is clear, at the latest after the timeout."""
@@ -64,15 +66,18 @@ class KafkaBroker:
         """See Broker. A transaction that the last owner left open is aborted here, so that it holds back no reader."""
         standby = self._standbys.pop(lane.name, None) or Standby(lane, self._cluster)
         try:
-            return await standby.take_over(term)
+            handoff = await standby.take_over(term)
         except BaseException:
             await standby.close()
             raise
+        self._handoffs.add(handoff)
+        return handoff
 
     async def close(self) -> None:
-        """See Broker. Handoffs are closed by those who have them."""
+        """See Broker. Handoffs that are still used are closed too."""
         standbys, self._standbys = self._standbys, {}
-        await asyncio.gather(*(standby.close() for standby in standbys.values()))
+        used: list[Standby | Handoff] = [*standbys.values(), *self._handoffs]
+        await asyncio.gather(*(one.close() for one in used))
         with self._admin_lock:
             self._admin = None
 
