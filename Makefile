@@ -14,10 +14,10 @@ DEMO_VENV := $(if $(wildcard $(STAMP)),$(VENV),.venv-demo)
 SOURCES := $(wildcard src tests dev bench examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check services bench docs clean
+.PHONY: help demo test test-long check services bench docs clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO_VENV)/.installed ## watch committed orders arrive at a broker while the relay is killed (20 s, no server needed)
 	@$(DEMO_VENV)/bin/fencepost demo $(ARGS)
@@ -28,6 +28,9 @@ test: check ## check the code, start the servers the tests use, run the tests
 	{ $(BIN)/python dev/services up $(SERVERS) && $(BIN)/python -m pytest $(ARGS); } || code=$$?; \
 	if [ -n "$$CI" ]; then $(BIN)/python dev/services down --delete; fi; \
 	exit $$code
+
+test-long: services ## the longer forms of the torture tests (a few minutes more)
+	@$(BIN)/python -m pytest -m long $(ARGS)
 
 check: $(STAMP) ## lint, formatting, types, who may import whom
 	$(BIN)/ruff check $(SOURCES)

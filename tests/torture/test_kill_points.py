@@ -22,6 +22,7 @@ from tests.torture.kill_point import POINTS
 
 ROUTES = ("postgresql to kafka", "sqlite to nats")
 TIMEOUT_S = 60.0
+SHORT = {("postgresql to kafka", "after produce before commit"), ("sqlite to nats", "after commit before settle")}
 
 pytestmark = pytest.mark.torture
 
@@ -111,8 +112,15 @@ async def test_a5_a8_b5_c1_killed_at_every_point(stage: Place) -> None:
     assert report.clean, str(report)
 
 
-@pytest.mark.parametrize("stage", ROUTES, indirect=True)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    ("stage", "point"),
+    [
+        pytest.param(route, point, marks=() if (route, point) in SHORT else pytest.mark.long)
+        for route in ROUTES
+        for point in POINTS
+    ],
+    indirect=["stage"],
+)
 async def test_a10_a11_paused_at_every_point_for_three_leases(stage: Place, point: str) -> None:
     """The leader stands still in mid-batch, a standby takes over and publishes, the leader wakes: nothing repeats."""
     async with writing(stage):
