@@ -88,6 +88,13 @@ class Settled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotSettled(Event):
+    """The settle of the last batch failed when the work ended: the next owner does it, by what the broker tells."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFailed(Event):
     """One message could not be published; its key waits and it will be tried again after ``delay_s``."""
 

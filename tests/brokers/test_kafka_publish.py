@@ -385,3 +385,16 @@ async def test_a_topic_that_is_deleted_under_way(kafka_url: str, fresh_name: str
             assert tries < 5
         assert time.monotonic() - started < 20
     assert set(ids(read(kafka_url, fresh_name))) >= {m.id for m in messages(2, fresh_name, first=2)}
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_d2_no_message_is_published_among_receipts(kafka_url: str, fresh_name: str, key: str | None) -> None:
+    """It could replace a receipt there, and without a key the whole transaction would be refused for it."""
+    lane = Lane(fresh_name)
+    strangers = [message(n, f"fencepost.receipts.{name}", key=key) for n, name in enumerate((fresh_name, "other"))]
+    async with opened(kafka_url) as kafka, owning(kafka, lane) as handoff:
+        outcome = await handoff.publish([*strangers, message(9, fresh_name)])
+        assert [failure.message for failure in outcome.failed] == strangers
+        assert all(failure.error.at_once for failure in outcome.failed)
+        assert (await handoff.publish([message(9, fresh_name)])).failed == ()
+    assert len(read(kafka_url, fresh_name)) == 1

@@ -15,7 +15,7 @@ from fencepost.errors import Fenced, FencepostError, RetryError
 from fencepost.ports import Broker, Delivery, Handoff
 from tests.brokers.nats_kit import OwnServer, Place, free_port, payloads, row, rows, term
 
-pytestmark = [pytest.mark.slow, pytest.mark.torture]
+pytestmark = [pytest.mark.long, pytest.mark.torture]
 
 CONFIG = """
 server_name: n%d

@@ -34,11 +34,17 @@ async def test_the_reason_says_what_to_change(place: Place) -> None:
 
 
 async def test_with_leave_the_stream_is_changed(place: Place) -> None:
-    broker = place.broker()
-    assert (await broker.open()).delivery is Delivery.ATOMIC
-    await broker.close()
+    """By the owner: not by who only looks, nor by a standby."""
+    async with place.opened() as broker:
+        assert (await broker.open()).delivery is Delivery.ATOMIC
+        await broker.prepare(place.lane)
+        config = await place.config()
+        assert (bool(config.allow_atomic), config.subjects) == (False, [f"{place.name}.>"])
+        handoff = await broker.take_over(place.lane, term())
+        await handoff.publish([row(1)])
     config = await place.config()
-    assert (config.allow_atomic, config.subjects) == (True, [f"{place.name}.>"])
+    assert config.allow_atomic
+    assert config.subjects == [f"{place.name}.>", f"fencepost.receipt.{place.name}.*"]
 
 
 @pytest.mark.parametrize(

@@ -140,8 +140,9 @@ async def test_a_small_limit_of_the_server_makes_batches_small(start: Start) -> 
 
 async def test_replicas_need_a_cluster(place: Place) -> None:
     broker = place.broker(replicas=3)
+    await broker.open()
     with pytest.raises(ConfigurationError, match="replicas"):
-        await broker.open()
+        await broker.prepare(place.lane)
     await broker.close()
 
 
@@ -224,8 +225,9 @@ async def test_a_subject_that_the_user_may_not_publish_on(start: Start, fresh_na
 async def test_an_api_that_the_user_may_not_ask(start: Start, fresh_name: str) -> None:
     place = await start(PERMISSIONS % f"$JS.API.STREAM.CREATE.{fresh_name}")
     broker = place.broker(user="relay", password="b")
+    await broker.open()
     with pytest.raises(AccessDenied, match=rf"(?i)STREAM\.CREATE\.{fresh_name}"):
-        await broker.open()
+        await broker.prepare(place.lane)
     await broker.close()
 
 
@@ -329,6 +331,7 @@ async def test_after_a_pause_the_take_over_tells_what_happened(
 ) -> None:
     """Whether the batch arrived is unknown until the take-over: then it is there whole with its receipt, or never."""
     batch = rows(500)
+    place.settings = {"subjects": [f"{place.name}.>"]}  # so that the pause meets the batch, not a change of the stream
     async with place.opened(timeout_s=1.0) as broker:
         handoff = await broker.take_over(place.lane, term())
         if pause_after == "before":
@@ -422,6 +425,7 @@ async def test_losing_the_connection_in_mid_publish_is_noticed_at_once(server: O
 async def test_one_lanes_trouble_is_the_connections(server: OwnServer, place: Place) -> None:
     """An answer that is overdue ends the connection for all lanes; each takes over again."""
     lanes = [Lane(place.name, i) for i in range(2)]
+    place.settings = {"subjects": [f"{place.name}.>"]}
     async with place.opened(timeout_s=0.5) as broker:
         one, two = [await broker.take_over(lane, term()) for lane in lanes]
         server.send_signal(signal.SIGSTOP)

@@ -24,22 +24,30 @@ async def place(nats_url: str, fresh_name: str) -> AsyncIterator[Place]:
 async def test_a_new_stream_gives_exactly_once(place: Place) -> None:
     broker = place.broker()
     found = await broker.open()
+    async with place.client() as client:
+        assert place.name not in [info.config.name for info in await client.jsm().streams_info()], (
+            "looking creates none"
+        )
+    await broker.prepare(place.lane, ["a"])
     await broker.close()
 
     assert (found.delivery, found.reason, found.batch_max) == (Delivery.ATOMIC, "", 999)
     assert found.message_bytes_max == 1024 * 1024
     config = await place.config()
     assert (config.allow_atomic, config.num_replicas, config.duplicate_window) == (True, 1, 120)
+    assert config.subjects == [f"fencepost.receipt.{place.name}.*", f"{place.name}.a"]
 
 
 async def test_settings_shape_a_new_stream(place: Place) -> None:
     place.settings = {"subjects": [f"{place.name}.>"], "duplicate_window_s": 7, "batch_max": 50}
     broker = place.broker()
     found = await broker.open()
+    await broker.prepare(place.lane, ["a"])
     await broker.close()
 
     config = await place.config()
-    assert (config.subjects, config.duplicate_window, found.batch_max) == ([f"{place.name}.>"], 7, 50)
+    assert config.subjects == [f"{place.name}.>", f"fencepost.receipt.{place.name}.*"]
+    assert (config.duplicate_window, found.batch_max) == (7, 50)
 
 
 async def test_a_batch_arrives_in_order_with_its_receipt_behind_it(place: Place) -> None:
@@ -195,21 +203,24 @@ async def test_new_topics_are_added_to_the_stream(place: Place) -> None:
     assert wanted <= set((await place.config()).subjects)
 
 
-async def test_prepare_adds_topics_and_the_place_of_the_receipts_and_fences_nobody(place: Place) -> None:
-    async with place.handoff() as owner, place.opened() as standby:
-        await owner.publish([row(1)])
+async def test_prepare_creates_a_stream_but_changes_none_and_fences_nobody(place: Place) -> None:
+    async with place.opened() as first, place.opened() as standby:
+        await first.prepare(place.lane, ["a", "not a subject"])
+        created = await place.config()
+        assert created.subjects == [f"fencepost.receipt.{place.name}.*", f"{place.name}.a"]
+        owner = await first.take_over(place.lane, term())
+        await owner.publish([row(1, "a")])
         for _ in range(3):
-            await standby.prepare(place.lane, ["a", "not a subject"])
-        await owner.publish([row(2)])
-    config = await place.config()
-    assert {f"{place.name}.a", f"fencepost.receipt.{place.name}.*"} <= set(config.subjects)
+            await standby.prepare(place.lane, ["b"])
+        await owner.publish([row(2, "a")])
+        assert await place.config() == created
 
 
 async def test_a_wider_subject_replaces_narrower_ones(place: Place) -> None:
     async with place.handoff() as handoff:
         await handoff.publish([row(1, "a.b"), row(2, "a.c"), row(3, "d")])
     place.settings = {"subjects": [f"{place.name}.a.>"]}
-    async with place.opened():
+    async with place.handoff(2):
         config = await place.config()
     assert f"{place.name}.a.>" in config.subjects
     assert f"{place.name}.d" in config.subjects
@@ -217,7 +228,7 @@ async def test_a_wider_subject_replaces_narrower_ones(place: Place) -> None:
 
 
 async def test_a_subject_that_the_stream_lost_is_added_again(place: Place) -> None:
-    """Two relays that add topics at once may overwrite each other's: the batch is refused whole, a take-over helps."""
+    """Somebody else who changes the stream may overwrite it: the batch is refused whole, a take-over helps."""
     receipts = f"fencepost.receipt.{place.name}.*"
     before: list[bytes] = []
     async with place.opened() as broker:
@@ -245,8 +256,8 @@ async def test_a_subject_of_another_stream_is_named(place: Place) -> None:
             assert await place.published() == []
         place.settings = {"subjects": [f"{place.name}.>"]}
         with pytest.raises(FixError, match=f"belongs to the stream {other.name}"):
-            async with place.opened():
-                pytest.fail("it must not open")
+            async with place.handoff(2):
+                pytest.fail("it must not take over")
     finally:
         await other.drop()
 

@@ -24,6 +24,7 @@ from fencepost.events import (
     DatabaseFellBack,
     MessageFailed,
     MessageParked,
+    NotSettled,
     OwnerFenced,
     Published,
     ReceiptsSettled,
@@ -84,6 +85,32 @@ async def test_a6_a_settle_that_fails_recovers_by_itself(error: Contention | Una
     world.commit(*"aabbccddeeff")
     world.database.gate.fail_next(2, error, call="settle")
     async with world.owned():
+        await world.drained()
+    check_exactly_once(world)
+
+
+async def test_a6_a_settle_that_fails_while_nothing_else_waits_is_tried_again_and_told() -> None:
+    world = new_world()
+    world.database.gate.fail_next(2, Unavailable("the disk is full"), call="settle")
+    world.commit("a")
+    async with world.owned():
+        await world.drained()
+    check_exactly_once(world)
+    assert [e.cause for e in world.seen(CircuitOpened) if isinstance(e, CircuitOpened)] == ["the disk is full"] * 2
+
+
+async def test_a6_a_settle_that_fails_at_the_end_is_told_and_left_to_the_next_owner() -> None:
+    world = new_world()
+    world.database.gate.latency_s = 0.05
+    world.database.gate.fail_next(1, Unavailable("the disk is full"), call="settle")
+    world.commit("a")
+    drain = asyncio.Event()
+    task = asyncio.create_task(world.owner(1, drain=drain))
+    await world.until(lambda: bool(world.published()))
+    drain.set()
+    await asyncio.wait_for(task, 5)
+    assert NotSettled(lane=LANE.name, cause="the disk is full") in world.events
+    async with world.owned(2):
         await world.drained()
     check_exactly_once(world)
 

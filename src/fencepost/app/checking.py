@@ -42,10 +42,11 @@ async def check(config: Config) -> CheckReport:
     database, lease, (broker, capabilities) = await asyncio.gather(
         _guarded("database", lambda: _database(config)), _guarded("lease", lambda: _lease(config)), _broker(config)
     )
-    delivery = _delivery(config, capabilities) if capabilities else []
+    stopped = any(finding.level == "error" for finding in (*database, *lease))
+    delivery = _delivery(config, capabilities, stopped=stopped) if capabilities else []
     findings = (*database, *lease, *broker, *delivery)
     possible = capabilities.delivery.value if capabilities else None
-    refused = any(finding.level == "error" for finding in delivery)
+    refused = any(finding.level == "error" for finding in findings)
     return CheckReport(
         findings=findings,
         delivery_possible=possible,
@@ -122,12 +123,16 @@ async def _prepared(config: Config, broker: Broker) -> None:
         await broker.prepare(build.lane(config))
 
 
-def _delivery(config: Config, capabilities: Capabilities) -> list[Finding]:
+def _delivery(config: Config, capabilities: Capabilities, *, stopped: bool) -> list[Finding]:
     try:
         require(config.relay.delivery, capabilities)
     except FencepostError as error:
         return [failed("delivery", error)]
     given = capabilities.delivery.value  # a relay takes the strongest that there is, whatever the least was to be
+    if stopped:
+        return [
+            Finding(part="delivery", level="warning", what=f"{given} is possible, once the errors above are mended")
+        ]
     what = f"{given} is possible and in force ({_reason(config, capabilities)})"
     level: Level = "ok" if capabilities.delivery is Delivery.ATOMIC else "warning"
     return [Finding(part="delivery", level=level, what=what)]

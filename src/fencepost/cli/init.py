@@ -49,7 +49,7 @@ url = {database}
 
 [broker]
 # Where the messages go.
-#   nats://host:4222          JetStream; exactly-once from server 2.12 on
+#   nats://host:4222          JetStream; exactly-once from server 2.12.1 on
 #   kafka://host:9092         exactly-once; readers use isolation.level=read_committed
 url = {broker}
 # create = true               # topics and streams that are missing may be created

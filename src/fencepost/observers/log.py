@@ -51,6 +51,9 @@ _LINES: dict[type[events.Event], _Line] = {
     ),
     events.Published: _Line(logging.DEBUG, "published", "published {messages} messages in {duration_s:.3f} s"),
     events.Settled: _Line(logging.DEBUG, "settled", "settled {rows} messages"),
+    events.NotSettled: _Line(
+        logging.WARNING, "not_settled", "published messages are not settled yet, the next owner does it: {cause}"
+    ),
     events.MessageFailed: _Line(
         logging.WARNING,
         "message_failed",

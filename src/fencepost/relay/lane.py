@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,6 +28,7 @@ from fencepost.events import (
     DatabaseFellBack,
     MessageFailed,
     MessageParked,
+    NotSettled,
     Observer,
     OwnerFenced,
     Published,
@@ -128,7 +128,7 @@ class LaneRun:
     async def _pause(self, delay_s: float, drain: asyncio.Event) -> None:
         sleeping = asyncio.ensure_future(self._clock.sleep(delay_s))
         try:
-            await self._first(sleeping, drain)
+            await self._first(drain, sleeping)
         finally:
             await _cancel(sleeping)
 
@@ -160,7 +160,12 @@ class LaneRun:
         reading = asyncio.ensure_future(reader.next())
         settling: asyncio.Future[None] | None = None
         try:
-            while await self._first(reading, drain):
+            while await self._first(drain, reading, settling):
+                if settling is not None and settling.done():  # one that failed must not wait for the next batch
+                    await self._on_session(settling)
+                    settling = None
+                if not reading.done():
+                    continue
                 batch = self._order.confirm(await self._on_session(reading))
                 reading = asyncio.ensure_future(reader.next())
                 published = await self._publish(session, handoff, batch)
@@ -171,8 +176,14 @@ class LaneRun:
         finally:
             await _cancel(reading)
             if settling is not None:
-                with suppress(RetryError, FixError):  # the receipts, or the rows' doubt, will settle what this did not
-                    await self._on_session(settling)
+                await self._finish(settling)
+
+    async def _finish(self, settling: asyncio.Future[None]) -> None:
+        """Let the last settle end. Where it fails, receipts, or the rows' doubt, tell the next owner what it left."""
+        try:
+            await self._on_session(settling)
+        except (RetryError, FixError) as error:
+            self._observer(NotSettled(lane=self._lane.name, cause=str(error)))
 
     def _reader(self, session: Session) -> Reader:
         most = self._capabilities.batch_max
@@ -311,18 +322,17 @@ class LaneRun:
         if handoff is not None:
             await handoff.close()
 
-    async def _first(self, future: asyncio.Future[Any], drain: asyncio.Event) -> bool:
-        """Wait for the future, the drain or the end of the term. True where the future is done and there is no
-        drain.
-        """
+    async def _first(self, drain: asyncio.Event, *futures: asyncio.Future[Any] | None) -> bool:
+        """Wait for one of the futures, the drain or the end of the term. True where a future is done and no drain."""
         waits = [asyncio.ensure_future(event.wait()) for event in (drain, self._own.lost)]
+        wanted = [future for future in futures if future is not None]
         try:
-            await asyncio.wait([future, *waits], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*wanted, *waits], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
         self._check_lost()
-        return future.done() and not drain.is_set()
+        return any(future.done() for future in wanted) and not drain.is_set()
 
     def _check_lost(self) -> None:
         if self._own.lost.is_set():

@@ -24,6 +24,7 @@ from fencepost.brokers.kafka.faults import (
 from fencepost.brokers.kafka.pair import MustAbort, Pair
 from fencepost.brokers.kafka.receipts import receipt_key
 from fencepost.brokers.kafka.search import Search
+from fencepost.brokers.kafka.settings import RECEIPTS_PREFIX
 from fencepost.brokers.kafka.topics import Topics
 from fencepost.envelope import Envelope
 from fencepost.errors import ConfigurationError, DeadlineExceeded, ParkError, Unavailable
@@ -32,6 +33,7 @@ from fencepost.ports import Failure, Lane
 from fencepost.receipt import Receipt
 
 _ROOM_S = 0.005
+_AMONG_RECEIPTS = "the topic {} holds the receipts of a relay: no message may stand there"
 _REPEATS = 2
 _DELIVERED_S = 3.0
 """librdkafka waits for a topic that does not exist, and cannot be stopped once it commits: so it is asked before."""
@@ -166,12 +168,20 @@ class Publisher:
 
     def _unusable(self, batch: Sequence[Stored], deadline: Deadline) -> list[Failure]:
         """The messages whose topics cannot be used. Topics that were seen before are not looked at again."""
+        if among := [message for message in batch if self._holds_receipts(message.topic)]:
+            return [
+                Failure(message, ParkError(_AMONG_RECEIPTS.format(message.topic), at_once=True)) for message in among
+            ]
         unknown = self._topics.unknown({message.topic for message in batch})
         if not unknown:
             return []
         refused = self._topics.find(unknown, deadline)
         self._pair.warm(unknown - refused.keys(), deadline)
         return [Failure(message, refused[message.topic]) for message in batch if message.topic in refused]
+
+    def _holds_receipts(self, topic: str) -> bool:
+        """Whether receipts stand there, ours or another relay's: a message among them could replace one."""
+        return topic == self._receipts_topic or topic.startswith(RECEIPTS_PREFIX)
 
     def _forget_topics(self, batch: Sequence[Stored]) -> None:
         """Look at the topics again before anything is sent to them: here, or by the next owner."""

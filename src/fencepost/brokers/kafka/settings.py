@@ -11,6 +11,9 @@ from fencepost.ports import BrokerOptions, Lane
 
 Options = dict[str, str | int]
 
+RECEIPTS_PREFIX = "fencepost.receipts."
+"""What the names of topics with receipts begin with, unless the configuration names another."""
+
 OWN_SETTINGS = ("partitioner", "partitions", "receipts_topic", "replication_factor")
 """``receipts_topic``: the compacted topic of the receipts (default "fencepost.receipts.<relay>"). ``partitions`` and
 ``replication_factor`` of topics that are created (default -1: as the broker is configured). ``partitioner``: where keys
@@ -80,7 +83,7 @@ class Settings:
 
     def receipts_topic(self, lane: Lane) -> str:
         """The topic of the lane's receipts; the lane's index is the partition."""
-        return self.own_receipts_topic or f"fencepost.receipts.{lane.relay}"
+        return self.own_receipts_topic or f"{RECEIPTS_PREFIX}{lane.relay}"
 
     @property
     def message_bytes_max(self) -> int:

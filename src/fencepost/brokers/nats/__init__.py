@@ -1,6 +1,6 @@
 """NATS JetStream as a broker.
 
-A server of version 2.12 or newer takes a batch and its receipt as one atomic batch: exactly-once. Where the server or
+A server of version 2.12.1 or newer takes a batch and its receipt as one atomic batch: exactly-once. Where the server or
 the stream cannot do that, messages are published one by one with their id, which the server recognises inside its
 duplicate window.
 """

@@ -45,28 +45,32 @@ class NatsBroker:
         )
 
     async def prepare(self, lane: Lane, topics: Collection[str] = ()) -> None:
-        """See Broker. The stream takes the subjects of the topics, and of the lane's receipts, from now on."""
+        """See Broker. A stream that is missing is created with the subjects of the receipts and the topics.
+
+        One that is there is not changed: that is for the owner.
+        """
         stream = self._stream
         if stream is None or not stream.connection.alive:
             stream = await self._found()
         subjects = [self._encoder.subject(topic) for topic in topics if not self._encoder.fault(topic)]
         async with stream.connection.asking(f"preparing lane {lane.name}"):
-            await stream.cover([*self._receipts(lane), *subjects])
+            await stream.prepare([*self._receipts(lane), *subjects])
 
     async def take_over(self, lane: Lane, term: Term) -> Handoff:
         """See Broker."""
         if self._delivery is None:
             await self.open()
         stream = await self._found()
-        if self._delivery is Delivery.DEDUPLICATING:
-            return DeduplicatingHandoff(stream, self._encoder, lane)
-        if reason := stream.why_not_atomic():
+        atomic = self._delivery is not Delivery.DEDUPLICATING
+        if atomic and (reason := stream.why_not_atomic()):
             raise GuaranteeUnavailable(
                 f"exactly-once is no longer possible: {reason}", remedy="undo that, or restart the relay"
             )
         async with stream.connection.asking(f"taking over lane {lane.name}"):
-            await stream.cover(self._receipts(lane))
-            return await take_over(stream, self._encoder, lane, term, self._options.clock)
+            await stream.update(self._receipts(lane), atomic=atomic)
+            if atomic:
+                return await take_over(stream, self._encoder, lane, term, self._options.clock)
+            return DeduplicatingHandoff(stream, self._encoder, lane)
 
     async def close(self) -> None:
         """See Broker."""
@@ -82,7 +86,7 @@ class NatsBroker:
         """The stream as it is now, on a connection that works."""
         async with self._connecting:
             connection = await self._connected()
-            stream = Stream(connection, self._settings, create=self._options.create)
+            stream = Stream(connection, self._settings, self._options.clock, create=self._options.create)
             async with connection.asking(f"looking up the stream {stream.name}"):
                 await stream.find()
             self._stream = stream

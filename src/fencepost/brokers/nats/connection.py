@@ -166,6 +166,22 @@ class Connection:
         body = json.dumps(parameters).encode() if parameters is not None else b""
         return await self.request(f"{self._settings.api}.{operation}", body)
 
+    async def tell(self, operation: str) -> None:
+        """As ``api``, without waiting for an answer. Never raises."""
+        with suppress(library.Error, OSError):
+            await self.client.publish(f"{self._settings.api}.{operation}")
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        """A subject of one's own that this connection has subscribed to, for as long as the block lasts."""
+        subject = self.client.new_inbox()
+        subscription = await self.client.subscribe(subject, cb=_ignore)
+        try:
+            yield subject
+        finally:
+            with suppress(library.Error, OSError):
+                await subscription.unsubscribe()
+
     async def close(self) -> None:
         """Close. Never raises."""
         self._given_up = True
@@ -200,6 +216,10 @@ class Connection:
         name, _, token = message.subject[len(self._inbox) + 1 :].partition(".")
         if exchange := self._exchanges.get(name):
             exchange.arrived((int(token), _decoded(message)))
+
+
+async def _ignore(_: Msg) -> None:
+    """The subscription itself is what counts."""
 
 
 def _decoded(message: Msg) -> dict[str, Any]:

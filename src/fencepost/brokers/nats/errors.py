@@ -27,6 +27,9 @@ NO_RESPONDERS = 0
 NO_MESSAGE = 10037
 DELETE_FAILED = 10057
 STREAM_NOT_FOUND = 10059
+CONSUMER_NOT_FOUND = frozenset({10014, STREAM_NOT_FOUND})
+CONSUMER_EXISTS = frozenset({10013, 10105, 10148})
+"""What a server says of a name in use, depending on its version and on whether the other one is active."""
 STREAM_NAME_IN_USE = 10058
 SUBJECTS_OVERLAP = 10065
 WRONG_LAST_SEQUENCE = 10071
@@ -70,6 +73,11 @@ def _by_code(code: int) -> Verdict:
 _CONFIGURED = "change the stream's configuration or the broker's settings"
 _ROOM = "make room: raise the limits, or let consumers and retention free space"
 _ENABLE = "start the server with JetStream (nats-server -js) and allow it for this account"
+_BY_HAND = "add the subjects to the stream yourself"
+_DOUBLING = (
+    "if every batch is refused so, the server takes a subject of the stream twice, which it does for good after two "
+    "clients changed the stream at once: restart the server, or delete and create the stream"
+)
 _BATCHES = "set allow_atomic on the stream and restart the relay"
 
 _BY_ERR_CODE: dict[int, Verdict] = {
@@ -84,6 +92,9 @@ _BY_ERR_CODE: dict[int, Verdict] = {
     10164: (Contention, ""),
     10158: (Contention, ""),
     STREAM_NAME_IN_USE: (Contention, ""),
+    10013: (Contention, ""),
+    10105: (Contention, ""),
+    10148: (Contention, ""),
     # the server or the cluster cannot serve now
     10004: (Unavailable, ""),
     10007: (Unavailable, ""),
@@ -96,7 +107,7 @@ _BY_ERR_CODE: dict[int, Verdict] = {
     10118: (Unavailable, ""),
     10124: (Unavailable, ""),
     10167: (Unavailable, "the stream receives more than it can store"),
-    10176: (Unavailable, ""),
+    10176: (Unavailable, _DOUBLING),
     10194: (Unavailable, ""),
     10202: (Unavailable, ""),
     10210: (Unavailable, "too many atomic batches are under way at once"),
@@ -113,6 +124,7 @@ _BY_ERR_CODE: dict[int, Verdict] = {
     10003: (FixError, ""),
     10005: (FixError, "fewer replicas, or more servers"),
     10025: (FixError, ""),
+    10026: (FixError, "raise the limit of consumers, or add the subjects to the stream yourself"),
     10027: (FixError, "raise the account's limit of streams, or use an existing stream"),
     10035: (FixError, _ENABLE),
     10039: (FixError, _ENABLE),
@@ -124,6 +136,8 @@ _BY_ERR_CODE: dict[int, Verdict] = {
     10069: (FixError, _CONFIGURED),
     10074: (ConfigurationError, "set replicas = 1, or run a cluster"),
     10076: (FixError, _ENABLE),
+    10099: (FixError, _BY_HAND),
+    10100: (FixError, _BY_HAND),
     10109: (FixError, "the stream is sealed: use another one"),
     10110: (FixError, "allow purging on the stream"),
     10113: (FixError, "create the stream yourself with max_bytes, which this account demands"),

@@ -1,14 +1,19 @@
-"""The stream that takes the messages: made where it may be made, brought up to what is needed, and judged."""
+"""The stream that takes the messages: made where it may be made, brought up to what is needed, and judged.
+
+Anybody may create it; only an owner changes one that is there, and only while it is ``alone``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from fencepost.brokers.nats.alone import alone
 from fencepost.brokers.nats.connection import Connection
 from fencepost.brokers.nats.errors import NO_RESPONDERS, STREAM_NAME_IN_USE, STREAM_NOT_FOUND, SUBJECTS_OVERLAP, Refusal
 from fencepost.brokers.nats.settings import Settings
 from fencepost.brokers.nats.subjects import covers
+from fencepost.clock import Clock
 from fencepost.errors import Contention, FixError, SchemaMissing
 from fencepost.receipt import RECEIPTS_KEPT
 
@@ -16,17 +21,18 @@ ATOMIC_VERSION = (2, 12, 1)
 """The first server with usable atomic batches: 2.12.0 refuses a condition on any but the first message of a batch."""
 RECEIPTS_ROOM = 3 * RECEIPTS_KEPT
 """Receipts of a lane are cut back to RECEIPTS_KEPT when there are twice as many; take-overs add some empty ones."""
-_TRIES = 5
 _COVERED_KEPT_MAX = 10_000
 
 
 class Stream:
-    """The stream as it was found on one connection. Made by ``find``."""
+    """The stream as it was found on one connection, or as it would be made. ``find`` comes first."""
 
-    def __init__(self, connection: Connection, settings: Settings, *, create: bool) -> None:
+    def __init__(self, connection: Connection, settings: Settings, clock: Clock, *, create: bool) -> None:
         self.connection = connection
         self._settings = settings
+        self._clock = clock
         self._create = create
+        self._is_there = False
         self._config: dict[str, Any] = {}
         self._covered: set[str] = set()
 
@@ -42,48 +48,57 @@ class Stream:
         return server if own < 0 else min(own, server)
 
     async def find(self) -> None:
-        """Read the stream's configuration; make or change the stream where needed and allowed. Raises Refusal."""
-        for _ in range(_TRIES):
-            try:
-                await self._read()
-                break
-            except Refusal as refusal:
-                if refusal.err_code != STREAM_NOT_FOUND:
-                    raise
-            await self._make()
-        else:
-            raise Contention(f"the stream {self.name} appears and disappears")
+        """Read the stream's configuration; of one that is missing, what it would be. Raises Refusal, SchemaMissing."""
+        try:
+            await self._read()
+        except Refusal as refusal:
+            if refusal.err_code != STREAM_NOT_FOUND:
+                raise
+            self._would_be()
         self._check()
-        if self._create:
-            await self._allow_batches()
-            await self.cover(self._settings.subjects)
+
+    async def prepare(self, subjects: Collection[str]) -> None:
+        """Create the stream where it is missing, with these subjects; never change it. Raises Refusal, FixError."""
+        if not self._is_there:
+            await self._make(subjects)
+        elif not self._create:
+            self._require(subjects)
+
+    async def update(self, subjects: Collection[str], *, atomic: bool) -> None:
+        """Create or change the stream where needed and allowed: for an owner. Raises Refusal, FixError, Contention."""
+        if not self._is_there:
+            await self._make(subjects)
+        wanted = [*subjects, *self._settings.subjects] if self._create else subjects
+        if self._create and atomic and not self._config.get("allow_atomic"):
+            await self._change(wanted, atomic=True)
+        await self.cover(wanted)
 
     async def cover(self, subjects: Collection[str]) -> None:
         """Make sure that the stream takes these subjects. Raises FixError where it does not and may not be changed."""
         if self._covered.issuperset(subjects):
             return
-        missing = self._missing(subjects)
-        if missing and self._create:
-            await self._read()  # somebody else may have added some
-            missing = self._missing(subjects)
-            if missing:
-                await self._add(missing)
-        elif missing:
-            raise SchemaMissing(
-                f"the stream {self.name} does not take {_listed(missing)}",
-                remedy=f"add the subject to the stream {self.name}, or set create = true",
-            )
+        if not self._create:
+            self._require(subjects)
+        elif self._missing(subjects):
+            await self._change(subjects, atomic=False)
         if len(self._covered) + len(subjects) > _COVERED_KEPT_MAX:  # topics taken from data must not fill the memory
             self._covered.clear()
         self._covered.update(subjects)
 
+    def _require(self, subjects: Collection[str]) -> None:
+        if missing := self._missing(subjects):
+            raise SchemaMissing(
+                f"the stream {self.name} does not take {_listed(missing)}",
+                remedy=f"add the subject to the stream {self.name}, or set create = true",
+            )
+
     def why_not_atomic(self) -> str:
-        """Why the stream cannot take fenced, atomic batches, in one line; "" where it can."""
+        """Why the stream cannot take fenced, atomic batches, in one line; "" where it can, once it is updated."""
         if self.connection.version < ATOMIC_VERSION:
             have, need = (".".join(map(str, v)) for v in (self.connection.version, ATOMIC_VERSION))
             return f"NATS server {have} has no usable atomic batches: exactly-once needs {need} or newer"
         for setting, why in self._obstacles():
-            if why:
+            if why and not (self._create and setting == "allow_atomic"):
                 return f"{setting} of stream {self.name} {why}"
         return ""
 
@@ -132,16 +147,15 @@ class Stream:
                 remedy="start the server with JetStream (nats-server -js), check the setting domain",
             ) from refusal
 
-    async def _make(self) -> None:
+    def _would_be(self) -> None:
         if not self._create:
             raise SchemaMissing(
                 f"there is no stream {self.name}",
                 remedy=f"create a stream {self.name} with allow_atomic that takes your topics and fencepost.receipt.>, "
                 "or set create = true",
             )
-        config = {
+        self._config = {
             "name": self.name,
-            "subjects": list(self._settings.subjects) or None,  # none: the server takes the stream's name for one
             "retention": "limits",
             "storage": "file",
             "num_replicas": self._settings.replicas,
@@ -149,34 +163,46 @@ class Stream:
             "allow_direct": True,
             "allow_atomic": self.connection.version >= ATOMIC_VERSION,
         }
-        try:
-            await self._change("CREATE", config)
-        except Refusal as refusal:
-            if refusal.err_code != STREAM_NAME_IN_USE:  # another relay was faster
-                raise
 
-    async def _allow_batches(self) -> None:
-        """Set allow_atomic where that is all that is missing."""
-        obstacles = [setting for setting, why in self._obstacles() if why]
-        if obstacles == ["allow_atomic"] and self.connection.version >= ATOMIC_VERSION:
-            await self._change("UPDATE", self._config | {"allow_atomic": True})
-
-    async def _add(self, subjects: Sequence[str]) -> None:
-        kept = [old for old in self._config.get("subjects") or () if not any(covers(new, old) for new in subjects)]
+    async def _make(self, subjects: Collection[str]) -> None:
+        """Create it. That several do at once is harmless: the server takes one and refuses the others."""
+        taken = _merged((), [*self._settings.subjects, *subjects])
+        config = self._config | {"subjects": taken or None}  # none: the server takes the stream's name for one
         try:
-            await self._change("UPDATE", self._config | {"subjects": [*kept, *dict.fromkeys(subjects)]})
+            self._keep(await self.connection.api(f"STREAM.CREATE.{self.name}", config))
         except Refusal as refusal:
             if refusal.err_code == SUBJECTS_OVERLAP:
-                raise await self._taken(subjects) from refusal
-            raise
+                raise await self._taken(taken or [self.name]) from refusal
+            if refusal.err_code != STREAM_NAME_IN_USE:
+                raise
+            await self._read()  # another relay was faster
+            self._check()
 
-    async def _change(self, how: str, config: dict[str, Any]) -> None:
-        """Create or update. A server that is given a subject of another stream says only that there is one."""
+    async def _change(self, subjects: Collection[str], *, atomic: bool) -> None:
+        """Add what is missing, while nobody else does, and look whether it is there."""
+        async with alone(self.connection, self.name, self._clock):
+            await self._read()  # somebody else may have added some
+            if self._lacks(subjects, atomic=atomic):
+                await self._replace(self._changed(subjects, atomic=atomic))
+                await self._read()
+        if self._lacks(subjects, atomic=atomic):
+            raise Contention(f"somebody else changed the stream {self.name} at the same time")
+
+    def _lacks(self, subjects: Collection[str], *, atomic: bool) -> bool:
+        return bool(self._missing(subjects)) or (atomic and not self._config.get("allow_atomic"))
+
+    def _changed(self, subjects: Collection[str], *, atomic: bool) -> dict[str, Any]:
+        taken = _merged(self._config.get("subjects") or (), self._missing(subjects))
+        return self._config | {"subjects": taken} | ({"allow_atomic": True} if atomic else {})
+
+    async def _replace(self, config: dict[str, Any]) -> None:
+        """Update. A server that is given a subject of another stream says only that there is one."""
+        missing = self._missing(config["subjects"])
         try:
-            self._keep(await self.connection.api(f"STREAM.{how}.{self.name}", config))
+            await self.connection.api(f"STREAM.UPDATE.{self.name}", config)
         except Refusal as refusal:
-            if refusal.err_code == SUBJECTS_OVERLAP and how == "CREATE":
-                raise await self._taken(config["subjects"] or [self.name]) from refusal
+            if refusal.err_code == SUBJECTS_OVERLAP:
+                raise await self._taken(missing) from refusal
             raise
 
     async def _taken(self, subjects: Sequence[str]) -> FixError:
@@ -192,7 +218,15 @@ class Stream:
 
     def _keep(self, answer: dict[str, Any]) -> None:
         self._config = answer["config"]
+        self._is_there = True
         self._covered.clear()
+
+
+def _merged(old: Iterable[str], new: Iterable[str]) -> list[str]:
+    """Both, without those that one of ``new`` covers: a server refuses subjects that overlap. There may be many old."""
+    unique = list(dict.fromkeys(new))
+    patterns = [s for s in unique if "*" in s or ">" in s]
+    return [s for s in dict.fromkeys([*old, *unique]) if not any(covers(p, s) for p in patterns if p != s)]
 
 
 def _listed(subjects: Sequence[str]) -> str:

@@ -42,6 +42,7 @@ _CLASSES: tuple[tuple[type[BaseException], type[FencepostError]], ...] = (
     (ssl.SSLCertVerificationError, ConfigurationError),
     (apg.UnsupportedClientFeatureError, FixError),
     (apg.UnsupportedServerFeatureError, FixError),
+    (apg.InternalClientError, ConnectionLost),  # asyncpg was in the middle of something when the connection ended
     (OSError, ConnectionLost),
     (ValueError, FixError),  # a value that Python cannot hold, for example the time "infinity"
     (OverflowError, FixError),
