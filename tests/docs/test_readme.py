@@ -139,5 +139,6 @@ def test_the_two_commands_exist() -> None:
 
 def test_the_extras_exist() -> None:
     project = (TREE / "pyproject.toml").read_text()
-    (named,) = re.findall(r"pip install '\.\[([a-z,]+)\]'", README.read_text())
-    assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in named.split(","))
+    named = [extra for names in re.findall(r"'\.\[([a-z,]+)\]'", README.read_text()) for extra in names.split(",")]
+    assert set(named) == {"postgresql", "kafka", "sqlite", "nats"}
+    assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in named)
