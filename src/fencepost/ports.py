@@ -329,7 +329,10 @@ class LeaseStore(Protocol):
         ...
 
     async def wait(self, name: str, timeout_s: float) -> None:
-        """Return when the lease may have become free, at the latest after ``timeout_s``. May return early."""
+        """Return when the lease may have become free, at the latest after ``timeout_s``. May return early.
+
+        The owner may wait too: it returns when its term may have been lost.
+        """
         ...
 
     async def holder(self, name: str) -> Holder | None:
