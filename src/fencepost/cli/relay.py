@@ -16,6 +16,8 @@ from fencepost.observers.log import LogObserver, configure
 from fencepost.relay import Relay
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SAME_S = 0.5
+"""Signals that come so soon after the first one are the same one."""
 
 
 def relay(file: Path | None) -> None:
@@ -44,12 +46,23 @@ async def _serve(config: Config, observer: LogObserver) -> None:
 
 
 def _stop(running: Relay, number: int) -> None:
-    """Drain. From now on the signals have their ordinary effect: dying at any moment is safe, only less tidy."""
+    """Drain. Soon the signals have their ordinary effect: dying at any moment is safe, only less tidy."""
+    loop = asyncio.get_running_loop()
     for each in _SIGNALS:
-        asyncio.get_running_loop().remove_signal_handler(each)
-        signal.signal(each, signal.SIG_DFL)
+        loop.add_signal_handler(each, _heard_already)
+    loop.call_later(_SAME_S, _let_die, loop)
     _say("stopping", f"{signal.Signals(number).name}: finishing what is in hand; once more to stop at once")
     running.stop()
+
+
+def _heard_already() -> None:
+    """A terminal signals a whole group, and a wrapper hands the same signal on: that is not somebody's second wish."""
+
+
+def _let_die(loop: asyncio.AbstractEventLoop) -> None:
+    for each in _SIGNALS:
+        loop.remove_signal_handler(each)
+        signal.signal(each, signal.SIG_DFL)
 
 
 def _say(event: str, text: str) -> None:

@@ -163,9 +163,14 @@ class LogObserver:
     def _tell(self, event: events.Event, line: _Line) -> None:
         fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event) if f.name != "lane"}
         error = fields.pop("error", None)
-        shown = {name: self._scrub(value) if isinstance(value, str) else value for name, value in fields.items()}
+        shown = {name: self._shown(value) for name, value in fields.items()}
         text = line.text.format(**{**shown, "event": type(event).__name__, "owner": shown.get("owner") or "nobody yet"})
         self._log(line.level, line.name, event.lane, text, shown, error)
+
+    def _shown(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._scrub(value)
+        return round(value, 6) if isinstance(value, float) else value
 
     def _log(
         self, level: int, name: str, lane: str, text: str, fields: dict[str, Any], error: BaseException | None = None
