@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any, TypeVar
 
 import pytest
 
@@ -22,6 +24,8 @@ from tests.rules import planted_elections as e
 from tests.rules.planted_brokers import BROKERS, broker_of
 
 pytest_plugins = "pytester"
+
+T = TypeVar("T")
 
 DATABASES: dict[type[MemorySession], str] = {
     d.SettlesByPositionOnly: "test_another_id_at_the_position_stays",
@@ -158,17 +162,22 @@ def test_without_a_bug_every_rule_named_here_passes(kit: Kit) -> None:
         assert rules <= passed
 
 
-@pytest.mark.parametrize(("session", "rule"), DATABASES.items(), ids=lambda value: getattr(value, "__name__", None))
+def some(planted: Mapping[T, str]) -> list[Any]:
+    """Every third one in the ordinary run, all of them in the long one: each is a pytest of its own."""
+    return [pytest.param(*item, marks=pytest.mark.long if n % 3 else ()) for n, item in enumerate(planted.items())]
+
+
+@pytest.mark.parametrize(("session", "rule"), some(DATABASES), ids=lambda value: getattr(value, "__name__", None))
 def test_a_wrong_database_is_caught(kit: Kit, session: type[MemorySession], rule: str) -> None:
     assert rule in kit.database(session, {rule})[1]
 
 
-@pytest.mark.parametrize(("name", "rule"), BROKER_RULES.items())
+@pytest.mark.parametrize(("name", "rule"), some(BROKER_RULES))
 def test_a_wrong_broker_is_caught(kit: Kit, name: str, rule: str) -> None:
     assert rule in kit.broker(name, {rule})[1]
 
 
-@pytest.mark.parametrize(("store", "rule"), ELECTIONS.items(), ids=lambda value: getattr(value, "__name__", None))
+@pytest.mark.parametrize(("store", "rule"), some(ELECTIONS), ids=lambda value: getattr(value, "__name__", None))
 def test_a_wrong_lease_store_is_caught(kit: Kit, store: type[MemoryLeaseStore], rule: str) -> None:
     assert rule in kit.election(store, {rule})[1]
 
