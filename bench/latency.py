@@ -85,7 +85,8 @@ def read(broker: str, topic: str, count: int) -> dict[str, float]:
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     servers = broker.removeprefix("kafka://")
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, 1)])[topic].result(10)
+    admin = AdminClient({"bootstrap.servers": servers})  # kept: without it the call is given up
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(10)
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": topic, "isolation.level": "read_committed", "fetch.wait.max.ms": 500}
     )
