@@ -9,6 +9,7 @@ import time
 
 from bench import meter
 from fencepost import plugins
+from fencepost.app.process import dedicate
 from fencepost.events import Event, Published, Settled, TakenOver
 from fencepost.ports import BrokerOptions, DatabaseOptions, Lane, LeaseOptions
 from fencepost.relay import Relay, RelayOptions
@@ -45,6 +46,7 @@ async def run(database: str, broker: str, rows: int, batch: int, relay: str) -> 
     leases = plugins.load("election", plugins.name_of("election", database)).lease_store(LeaseOptions(url=database))
     service = Relay(source, target, leases, Lane(relay), "bench", RelayOptions(batch=batch), gauge)
     gauge.relay = service
+    dedicate()
     await service.run()
     elapsed = gauge.ended - gauge.started
     return {

@@ -14,8 +14,7 @@ Headers = list[tuple[str, str]]
 
 _FIXED_KEPT_MAX = 1024
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SECOND = timedelta(seconds=1)
-_THREE_DIGITS = [f"{n:03d}" for n in range(1000)]
+_SECOND_US = 1_000_000
 
 
 class Envelope:
@@ -37,9 +36,9 @@ class Envelope:
     def headers(self, message: Stored) -> Headers:
         """The headers of one message as (name, text), each name once; the application's own headers last."""
         # Taken apart at once: this runs for every message, and looking up ten attributes costs more than the rest.
-        _, message_id, _, key, version, kind, _, content_type, own, occurred_at, _, in_doubt = message
+        _, message_id, _, key, version, kind, _, content_type, own, occurred_us, _, in_doubt = message
         fixed = self._fixed.get((kind, content_type)) or self._keep((kind, content_type))
-        headers = [*fixed, (self._id, message_id), (self._time, self._time_text(occurred_at))]
+        headers = [*fixed, (self._id, message_id), (self._time, self._time_text(occurred_us))]
         if key is not None:
             headers.append((self._subject, key))
         if version is not None:
@@ -66,20 +65,21 @@ class TimeText:
     """
 
     def __init__(self) -> None:
-        self._second = (_EPOCH, _EPOCH.isoformat()[:19])
+        self._second = (0, _second_text(0))
 
-    def __call__(self, moment: datetime) -> str:
-        """The same text as ``rfc3339``."""
-        second, text = self._second
-        since = moment - second
-        if since.days or since.seconds:
-            text = rfc3339(moment)[:19]
-            since %= _SECOND
-            self._second = (moment - since, text)
-        microseconds = since.microseconds
-        if not microseconds:
-            return text + "+00:00"
-        return text + "." + _THREE_DIGITS[microseconds // 1000] + _THREE_DIGITS[microseconds % 1000] + "+00:00"
+    def __call__(self, moment_us: int) -> str:
+        """The same text as ``rfc3339`` gives of that moment (microseconds since 1970)."""
+        second_us, text = self._second
+        since_us = moment_us - second_us
+        if not 0 <= since_us < _SECOND_US:
+            since_us = moment_us % _SECOND_US
+            text = _second_text(moment_us - since_us)
+            self._second = (moment_us - since_us, text)
+        return f"{text}.{since_us:06d}+00:00" if since_us else text + "+00:00"
+
+
+def _second_text(moment_us: int) -> str:
+    return (_EPOCH + timedelta(microseconds=moment_us)).isoformat()[:19]
 
 
 def rfc3339(moment: datetime) -> str:

@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from fencepost.errors import MessageRefused
@@ -21,6 +21,8 @@ TYPE_CHARACTERS_MAX = 255
 Position = int | str
 """Where a message stands in its outbox. Positions of one outbox are of one type and sort in outbox order."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _TOPIC = re.compile(r"[A-Za-z0-9._/-]{1,249}\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}\Z")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
@@ -54,6 +56,7 @@ class Stored(NamedTuple):
 
     ``headers`` is None where there are none. ``attempts`` counts failed tries of the whole system. ``in_doubt`` is
     True where an earlier try may have arrived (plain brokers): the next one is marked as a possible repeat.
+    ``occurred_us`` counts microseconds since 1970 in UTC: most readers never need a datetime of it.
     """
 
     position: Position
@@ -65,9 +68,19 @@ class Stored(NamedTuple):
     payload: bytes | None
     content_type: str
     headers: Mapping[str, str] | None
-    occurred_at: datetime
+    occurred_us: int
     attempts: int = 0
     in_doubt: bool = False
+
+    @property
+    def occurred_at(self) -> datetime:
+        """When it was added, in UTC."""
+        return _EPOCH + self.occurred_us * _MICROSECOND
+
+
+def microseconds(moment: datetime) -> int:
+    """An aware datetime as microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 def slot_of(key: str | None, message_id: str) -> int:

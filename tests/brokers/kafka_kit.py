@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from fencepost.brokers.kafka import broker
-from fencepost.message import Stored
+from fencepost.message import Stored, microseconds
 from fencepost.ports import Broker, BrokerOptions, Handoff, Lane, Term
 
 START = datetime(2026, 3, 1, 12, 0, 0, 250, tzinfo=UTC)
@@ -26,7 +26,9 @@ def message(number: int, topic: str, *, key: str | None = "key", payload: bytes 
     id_ = f"0197c2b0-1111-7000-8000-{number:012d}"
     version = None if key is None else number + 1
     at = START + timedelta(milliseconds=number)
-    return Stored(number, id_, topic, key, version, "order.created", payload, "application/json", None, at)
+    return Stored(
+        number, id_, topic, key, version, "order.created", payload, "application/json", None, microseconds(at)
+    )
 
 
 def messages(count: int, topic: str, *, first: int = 0) -> list[Stored]:

@@ -21,7 +21,7 @@ import nats
 from nats.aio.client import Client
 
 from fencepost.brokers.nats import broker
-from fencepost.message import Stored
+from fencepost.message import Stored, microseconds
 from fencepost.ports import Broker, BrokerOptions, Handoff, Lane, Term
 from fencepost.receipt import Receipt
 
@@ -41,7 +41,7 @@ def row(position: int, topic: str = "orders", key: str | None = "k", **fields: A
         "payload": b"payload %d" % position,
         "content_type": "application/json",
         "headers": None,
-        "occurred_at": WHEN,
+        "occurred_us": microseconds(WHEN),
     }
     return Stored(**(values | fields))
 

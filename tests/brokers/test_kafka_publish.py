@@ -7,10 +7,14 @@ import time
 from contextlib import suppress
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not exported by name
 
+from fencepost.brokers.kafka.deadline import Deadline
+from fencepost.brokers.kafka.pair import MustAbort, Pair
 from fencepost.errors import ConfigurationError, ConnectionLost, RetryError
 from fencepost.ports import Broker, Delivery, Lane
+from fencepost.receipt import digest
 from tests.brokers.kafka_kit import headers, ids, message, messages, opened, owning, read
 
 
@@ -398,3 +402,26 @@ async def test_d2_no_message_is_published_among_receipts(kafka_url: str, fresh_n
         assert all(failure.error.at_once for failure in outcome.failed)
         assert (await handoff.publish([message(9, fresh_name)])).failed == ()
     assert len(read(kafka_url, fresh_name)) == 1
+
+
+async def test_a_transaction_that_must_be_repeated_is_sent_as_a_whole(
+    kafka_url: str, fresh_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was given to the producer before belongs to the transaction that was aborted."""
+    commit, refusals = Pair.commit, [KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER]
+
+    def refuse_at_first(self: Pair, deadline: Deadline) -> None:
+        if refusals:
+            raise MustAbort(KafkaError(refusals.pop()))
+        commit(self, deadline)
+
+    monkeypatch.setattr(Pair, "commit", refuse_at_first)
+    make_topic(kafka_url, fresh_name)
+    lane, batch = Lane(fresh_name), messages(1000, fresh_name)
+    async with opened(kafka_url) as kafka:
+        async with owning(kafka, lane) as handoff:
+            assert (await handoff.publish(batch)).published == batch
+        async with owning(kafka, lane, token=2) as handoff:
+            assert handoff.receipts.named() == {(m.position, digest(m.id)) for m in batch}
+    assert not refusals
+    assert ids(read(kafka_url, fresh_name)) == [m.id for m in batch]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fencepost.errors import ConfigurationError, FixError, RetryError, SchemaMissing
+from fencepost.message import microseconds
 from fencepost.ports import Delivery, Lane
 from fencepost.receipt import digest
 from tests.brokers.nats_kit import Place, payloads, row, rows, term
@@ -68,7 +69,12 @@ async def test_a_batch_arrives_in_order_with_its_receipt_behind_it(place: Place)
 async def test_the_envelope_is_cloudevents_in_binary_mode(place: Place) -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC)
     full = row(
-        1, "orders/eu.new", "Z\u00fcrich \U0001f3d4", version=7, occurred_at=moment, headers={"a": "\u00e9", "b": ""}
+        1,
+        "orders/eu.new",
+        "Z\u00fcrich \U0001f3d4",
+        version=7,
+        occurred_us=microseconds(moment),
+        headers={"a": "\u00e9", "b": ""},
     )
     bare = row(2, "orders", None, type="t", content_type="text/plain")
     async with place.handoff() as handoff:

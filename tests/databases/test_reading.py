@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from fencepost.message import Stored
+from fencepost.message import Stored, microseconds
 from fencepost.ports import Lane, Session
 from fencepost.sql.tables import State
 from tests.databases.places import LANE, NOON, Place, PostgresqlPlace, pairs, row
@@ -43,7 +43,7 @@ async def test_a_message_arrives_as_it_was_added(place: Place, session: Session)
             payload=payload,
             content_type="application/json",
             headers={"tenant": "\u00e4 \N{OTTER}", "empty": ""},
-            occurred_at=NOON,
+            occurred_us=microseconds(NOON),
             attempts=0,
             in_doubt=False,
         )

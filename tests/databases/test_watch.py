@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from fencepost.clock import SystemClock
 from fencepost.message import Stored
 from fencepost.sql.watch import BUSY_ROWS, BUSY_WINDOW_S, LOOKS_AWAKE, Watch
@@ -20,8 +18,7 @@ class StillClock(SystemClock):
 
 
 def stored(*positions: int) -> list[Stored]:
-    moment = datetime(2026, 1, 1, tzinfo=UTC)
-    return [Stored(p, f"id-{p}", "t", "k", 1, "x", b"", "text/plain", None, moment) for p in positions]
+    return [Stored(p, f"id-{p}", "t", "k", 1, "x", b"", "text/plain", None, 0) for p in positions]
 
 
 def waits(watch: Watch, count: int, timeout_s: float = 1.0) -> list[float]:

@@ -103,7 +103,7 @@ class ForgetsTombstones(MemorySession):
 class CutsTimesToSeconds(MemorySession):
     async def pending(self, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
         rows = await super().pending(lane, limit, after)
-        return [m._replace(occurred_at=m.occurred_at.replace(microsecond=0)) for m in rows]
+        return [m._replace(occurred_us=m.occurred_us // 1_000_000 * 1_000_000) for m in rows]
 
 
 class HeldForgetsWhatIsDelayed(MemorySession):

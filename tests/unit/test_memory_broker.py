@@ -33,9 +33,8 @@ async def owner(server: MemoryServer, timeout_s: float = 5.0, **settings: object
 
 
 def batch(count: int) -> list[Stored]:
-    now = SYSTEM_CLOCK.now()
     return [
-        Stored(next(_numbers), SYSTEM_CLOCK.new_id(), "t", "k", 1, "m", b"{}", "application/json", None, now)
+        Stored(next(_numbers), SYSTEM_CLOCK.new_id(), "t", "k", 1, "m", b"{}", "application/json", None, 0)
         for _ in range(count)
     ]
 

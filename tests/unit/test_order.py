@@ -1,7 +1,5 @@
 """What may be sent now, and what must wait."""
 
-from datetime import UTC, datetime
-
 from fencepost.clock import SYSTEM_CLOCK, SystemClock
 from fencepost.errors import ParkError
 from fencepost.message import Stored
@@ -20,8 +18,7 @@ class StandingClock(SystemClock):
 
 
 def row(position: int, key: str | None = None, topic: str = "orders") -> Stored:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Stored(position, f"id-{position}", topic, key, None, "t", b"", "text/plain", None, now)
+    return Stored(position, f"id-{position}", topic, key, None, "t", b"", "text/plain", None, 0)
 
 
 def positions(rows: list[Stored]) -> list[object]:

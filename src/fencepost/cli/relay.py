@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from fencepost import app
+from fencepost.app.process import dedicate
 from fencepost.cli.failures import MANNER
 from fencepost.cli.settings import load_config
 from fencepost.config import Config, mask_url
@@ -41,6 +42,7 @@ async def _serve(config: Config, observer: LogObserver) -> None:
         "starting",
         f"relay {config.relay.name}: {mask_url(config.database.url)} to {mask_url(config.broker.url, show_user=False)}",
     )
+    dedicate()
     await running.run()
     _say("stopped", f"relay {config.relay.name}: stopped")
 

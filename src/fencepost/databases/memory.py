@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Self
 
@@ -25,7 +25,7 @@ from fencepost.errors import (
     NoTransaction,
     VersionConflict,
 )
-from fencepost.message import Message, Position, Stored, check, slot_of
+from fencepost.message import Message, Position, Stored, check, microseconds, slot_of
 from fencepost.ports import Backlog, DatabaseOptions, Lane
 from fencepost.receipt import PositionRange
 
@@ -224,8 +224,10 @@ class MemoryDatabase:
         position = self._state.next_position
         self._state.next_position += 1
         m = message
-        headers, moment = dict(m.headers) if m.headers else None, m.occurred_at.astimezone(UTC)
-        stored = Stored(position, m.id, m.topic, m.key, m.version, m.type, m.payload, m.content_type, headers, moment)
+        headers, moment_us = dict(m.headers) if m.headers else None, microseconds(m.occurred_at)
+        stored = Stored(
+            position, m.id, m.topic, m.key, m.version, m.type, m.payload, m.content_type, headers, moment_us
+        )
         delayed = m.available_at is not None and m.available_at > self.clock.now()
         return Row(stored, slot_of(m.key, m.id), m.available_at if delayed else None)
 
@@ -292,7 +294,8 @@ class MemorySession:
             for message, reason in rows:
                 row = state.matching(message.position, message.id)
                 if row is not None:
-                    parked = ParkedRow(row.message, self._database.clock.now(), reason[:ERROR_CHARACTERS_MAX])
+                    tried = row.message._replace(attempts=row.message.attempts + 1)
+                    parked = ParkedRow(tried, self._database.clock.now(), reason[:ERROR_CHARACTERS_MAX])
                     state.parked[message.id] = parked
                     state.remove({int(message.position)})
 

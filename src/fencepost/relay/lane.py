@@ -157,24 +157,27 @@ class LaneRun:
     async def _pump(self, session: Session, handoff: Handoff, drain: asyncio.Event) -> None:
         """Publish until ``drain`` is set or something breaks. On the way out what is in flight finishes."""
         reader = self._reader(session)
-        reading = asyncio.ensure_future(reader.next())
+        reading: asyncio.Future[Sequence[Stored]] | None = asyncio.ensure_future(reader.next())
         settling: asyncio.Future[None] | None = None
         try:
             while await self._first(drain, reading, settling):
                 if settling is not None and settling.done():  # one that failed must not wait for the next batch
                     await self._on_session(settling)
                     settling = None
-                if not reading.done():
+                if reading is None or not reading.done():
                     continue
                 batch = self._order.confirm(await self._on_session(reading))
-                reading = asyncio.ensure_future(reader.next())
+                # Where less waits than a page, reading ahead would only take early what comes while this is published.
+                reading = asyncio.ensure_future(reader.next()) if reader.more else None
                 published = await self._publish(session, handoff, batch)
+                reading = reading or asyncio.ensure_future(reader.next())
                 if settling is not None:
                     await self._on_session(settling)
                 settling = asyncio.ensure_future(self._settle(session, published))
                 self._circuit.succeeded()
         finally:
-            await _cancel(reading)
+            if reading is not None:
+                await _cancel(reading)
             if settling is not None:
                 await self._finish(settling)
 
@@ -212,8 +215,9 @@ class LaneRun:
                 sent = []
                 await self._on_session(self._set_aside(session, outcome.failed))
             rest = self._order.rest(rest, outcome)
-        kept = {m.position for m in sent}
-        self._order.let_go([m for m in batch if m.position not in kept])
+        if len(sent) < len(batch):
+            kept = {m.position for m in sent}
+            self._order.let_go([m for m in batch if m.position not in kept])
         return sent
 
     async def _hand_off(self, handoff: Handoff, batch: Sequence[Stored]) -> Outcome:

@@ -5,7 +5,7 @@ Kept in memory, by the one owner of the lane; rows are looked at in the order of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from fencepost.clock import Clock
 from fencepost.message import Position, Stored
@@ -57,7 +57,7 @@ class Order:
             free = [m for m in rows if m.position not in self._in_hand and m.position not in self._let_go]
         by_key = self._one_per_key or self._waiting or self._passed_over
         chosen = self._choose_by_key(free) if by_key else list(free)
-        self._in_hand.update(m.position for m in chosen)
+        self._in_hand.update([m.position for m in chosen])
         return chosen
 
     def _choose_by_key(self, rows: Sequence[Stored]) -> list[Stored]:
@@ -85,13 +85,13 @@ class Order:
         self.let_go([m for m in chosen if entity_of(m) in failed])
         return [m for m in chosen if entity_of(m) not in failed]
 
-    def let_go(self, messages: Iterable[Stored]) -> None:
+    def let_go(self, messages: Collection[Stored]) -> None:
         """These are no longer in hand: settled, parked, or left for a later round."""
-        for message in messages:
-            self._in_hand.discard(message.position)
-            self._let_go.add(message.position)
-            if self._one_per_key:
-                self._busy.discard(entity_of(message))
+        positions = [m.position for m in messages]
+        self._in_hand.difference_update(positions)
+        self._let_go.update(positions)
+        if self._one_per_key:
+            self._busy.difference_update([entity_of(m) for m in messages])
 
     def wait(self, message: Stored, delay_s: float) -> None:
         """Nothing of this message's key is chosen for ``delay_s``, and not before the next round."""
@@ -107,5 +107,7 @@ class Order:
         """What of the batch may be tried again at once: neither published nor failed, nor of a key that has just
         failed.
         """
+        if len(outcome.published) == len(batch):
+            return []
         done = {m.position for m in outcome.published} | {f.message.position for f in outcome.failed}
         return [m for m in batch if m.position not in done and entity_of(m) not in self._failed]

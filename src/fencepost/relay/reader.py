@@ -45,6 +45,11 @@ class Reader:
         self._due_checked = float("-inf")
         self._due_at = float("-inf")
 
+    @property
+    def more(self) -> bool:
+        """Whether the last page was full, so that the next one can be read at once."""
+        return self._after is not None
+
     async def next(self) -> Sequence[Stored]:
         """The next rows that may be sent, at least one; waits for them."""
         while True:

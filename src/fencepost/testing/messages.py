@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 from fencepost.clock import SYSTEM_CLOCK
-from fencepost.message import Message, Stored
+from fencepost.message import Message, Stored, microseconds
 
 TOPIC = "rules"
 
@@ -82,5 +82,5 @@ def stored(position: int, key: str | None = None, version: int | None = None, *,
     """A message as a source reads it, for brokers."""
     m = like or message(key)
     headers = dict(m.headers) if m.headers else None
-    moment = m.occurred_at.astimezone(UTC)
-    return Stored(position, m.id, m.topic, m.key, version, m.type, m.payload, m.content_type, headers, moment)
+    moment_us = microseconds(m.occurred_at)
+    return Stored(position, m.id, m.topic, m.key, version, m.type, m.payload, m.content_type, headers, moment_us)

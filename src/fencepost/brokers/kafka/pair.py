@@ -1,4 +1,4 @@
-"""The two producers of a lane, which take turns. Every method blocks; one thread uses them.
+"""The two producers of a lane, which take turns. Every method but ``begin`` may block; one thread at a time uses them.
 
 After a commit Kafka still writes the end of the transaction into every partition. A producer that begins its next one
 before that is done is told to wait, and librdkafka then waits 20 ms; meanwhile the other producer need not wait.
@@ -53,8 +53,9 @@ class Pair:
         """What was said of messages that were not delivered, since the last ``begin``: by topic and error code."""
         self.stopping = Event()
         """Set from any thread: what is being done ends soon with ConnectionLost, if possible without a commit."""
+        self.open: Producer | None = None
+        """The producer whose transaction is open."""
         self._lane = lane
-        self._open: Producer | None = None
         self._turn = 0
         self._pause = Event()  # never set: waiting for it is a sleep
         self._producers = [clients.producer(name, batch_bytes, self._report) for name in transactional_ids(lane)]
@@ -83,32 +84,32 @@ class Pair:
             producer.begin_transaction()
         except PRODUCER_ERRORS as exception:
             raise fault(cause(exception), "beginning a transaction") from exception
-        self._open = producer
+        self.open = producer
         return producer
 
     def commit(self, deadline: Deadline) -> None:
         """Commit what was begun. Raises MustAbort, or an error's own family where nobody knows what happened."""
-        if self._open is not None:
+        if self.open is not None:
             self.check_stopping()
-            self._insist(self._open.commit_transaction, "committing a transaction", deadline)
-            self._open = None
+            self._insist(self.open.commit_transaction, "committing a transaction", deadline)
+            self.open = None
             self._turn = (self._turn + 1) % PRODUCERS  # nothing else moves it: the first commit goes by the first id
 
     def abort(self, deadline: Deadline) -> None:
         """Abort what was begun; every report is there afterwards."""
-        if self._open is not None:
+        if self.open is not None:
             try:
-                self._insist(self._open.abort_transaction, "aborting a transaction", deadline)
+                self._insist(self.open.abort_transaction, "aborting a transaction", deadline)
             except MustAbort as error:
                 raise fault(error.error, "aborting a transaction") from error
-            _serve(self._open)
-            self._open = None
+            _serve(self.open)
+            self.open = None
 
     def why(self, error: KafkaError) -> KafkaError:
         """The error behind ``error``: a transaction that has failed says why when it is asked to begin once more."""
-        if self._open is not None:
+        if self.open is not None:
             try:
-                self._open.begin_transaction()
+                self.open.begin_transaction()
             except PRODUCER_ERRORS as exception:
                 told = cause(exception)
                 return error if told.code() == KafkaError._STATE else told
@@ -116,7 +117,7 @@ class Pair:
 
     def close(self) -> None:
         """Abort what is open, where the broker answers soon, and let the connections go. Never raises."""
-        producer, self._open = self._open, None
+        producer, self.open = self.open, None
         if producer is not None:
             with suppress(*PRODUCER_ERRORS):
                 producer.abort_transaction(_LAST_ABORT_S)

@@ -1,4 +1,4 @@
-"""Publishing batches: the part of a handoff that blocks and runs in its worker thread.
+"""Publishing batches: what a handoff asks of its two producers. ``publish`` blocks and runs in a worker thread.
 
 A batch goes as one transaction. Where Kafka refuses it because of some messages, it is aborted and these are named.
 """
@@ -66,13 +66,32 @@ class Publisher:
     ) -> None:
         self._lane, self._receipts_topic = lane, receipts_topic
         self._pair, self._topics, self._envelope, self._limit = pair, topics, envelope, limit
+        # What the producer has taken of the open transaction.
+        self._fed = 0
+        self._receipt_fed = False
+
+    def begin(self, batch: Sequence[Stored], receipt: Receipt) -> bool:
+        """Begin what ``publish`` ends, without blocking. False where something is in the way."""
+        topics = {message.topic for message in batch}
+        if self._topics.unknown(topics) or any(self._holds_receipts(topic) for topic in topics):
+            return False
+        producer = self._begin()
+        return self._taken(lambda: self._produce_receipt(producer, receipt))
+
+    def feed(self, messages: Sequence[Stored]) -> bool:
+        """Give the producer the next messages of the batch that was begun, without blocking. False: it took not all.
+
+        Whatever keeps it from taking more, ``publish`` meets it again, and may wait or tell.
+        """
+        producer = self._pair.open
+        return producer is not None and self._taken(lambda: self._produce(producer, messages))
 
     def publish(self, batch: Sequence[Stored], receipt: Receipt, deadline: Deadline) -> list[Failure]:
         """Publish a batch with its receipt. Where the answer is not empty nothing was published, and these are why.
 
         Raises Fenced, RetryError or FixError; then this publisher is of no use any more.
         """
-        if unusable := self._unusable(batch, deadline):
+        if self._pair.open is None and (unusable := self._unusable(batch, deadline)):
             return unusable
         refused, error = self._attempt(batch, receipt, deadline)
         for _ in range(_REPEATS):
@@ -84,14 +103,17 @@ class Publisher:
     def _attempt(
         self, batch: Sequence[Stored], receipt: Receipt, deadline: Deadline
     ) -> tuple[list[Failure], KafkaError | None]:
-        """One transaction. It was committed (nothing and None), or aborted because of messages or an error."""
-        producer = self._pair.begin()
+        """One transaction, perhaps begun. It was committed (nothing and None), or aborted because of messages or an
+        error.
+        """
+        producer = self._pair.open or self._begin()
         error: KafkaError | None = None
         refused: list[Failure] = []
         try:
-            refused = self._send(producer, batch, deadline)
-            if not refused:
+            refused = self._send(producer, batch[self._fed :], deadline)
+            if not refused and not self._receipt_fed:
                 self._send_receipt(producer, receipt, deadline)
+            if not refused:
                 refused = self._overdue(producer, batch, deadline)
             if not refused:
                 self._pair.commit(deadline)
@@ -115,18 +137,41 @@ class Publisher:
 
     # -- sending -------------------------------------------------------------------------------------------------------
 
-    def _send(self, producer: Producer, batch: Sequence[Stored], deadline: Deadline) -> list[Failure]:
-        """Give all messages to the producer. The answer: those that it does not take."""
+    def _begin(self) -> Producer:
+        self._fed, self._receipt_fed = 0, False
+        return self._pair.begin()
+
+    def _taken(self, produce: Callable[[], None]) -> bool:
+        if self._pair.stopping.is_set():
+            return False
+        try:
+            produce()
+        except (BufferError, TypeError, ValueError, *PRODUCER_ERRORS):
+            return False
+        return True
+
+    def _produce(self, producer: Producer, messages: Sequence[Stored]) -> None:
         produce: Callable[..., None] = producer.produce
         headers = self._envelope.headers
+        for message in messages:
+            produce(message.topic, message.payload, message.key, headers=headers(message))
+            self._fed += 1
+
+    def _produce_receipt(self, producer: Producer, receipt: Receipt) -> None:
+        key, value = receipt_key(self._lane.name, receipt.counter), receipt.encode()
+        producer.produce(self._receipts_topic, value, key, self._lane.index)
+        self._receipt_fed = True
+
+    def _send(self, producer: Producer, batch: Sequence[Stored], deadline: Deadline) -> list[Failure]:
+        """Give all messages to the producer. The answer: those that it does not take."""
         refused: list[Failure] = []
         for message in batch:
             try:
                 try:
-                    produce(message.topic, message.payload, message.key, headers=headers(message))
+                    self._produce(producer, [message])
                 except BufferError:
                     self._make_room(producer, deadline)
-                    produce(message.topic, message.payload, message.key, headers=headers(message))
+                    self._produce(producer, [message])
             except PRODUCER_ERRORS as exception:
                 error = cause(exception)
                 if error.code() not in ABOUT_MESSAGES:
@@ -140,13 +185,12 @@ class Publisher:
         return refused
 
     def _send_receipt(self, producer: Producer, receipt: Receipt, deadline: Deadline) -> None:
-        key, value = receipt_key(self._lane.name, receipt.counter), receipt.encode()
         try:
             try:
-                producer.produce(self._receipts_topic, value, key, self._lane.index)
+                self._produce_receipt(producer, receipt)
             except BufferError:
                 self._make_room(producer, deadline)
-                producer.produce(self._receipts_topic, value, key, self._lane.index)
+                self._produce_receipt(producer, receipt)
         except (BufferError, *PRODUCER_ERRORS) as exception:
             if not isinstance(exception, BufferError) and cause(exception).code() not in TOO_LARGE:
                 raise

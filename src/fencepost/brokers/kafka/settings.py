@@ -96,7 +96,7 @@ class Settings:
         options: Options = {
             **self._client(),
             "compression.type": "lz4",
-            "linger.ms": 0,  # a batch is there as a whole: waiting for more would only add to the latency
+            "linger.ms": 5,  # every batch ends with a flush, which does not wait for it: fewer, larger pieces
             "queue.buffering.max.messages": 1_000_000,
             "topic.metadata.propagation.max.ms": min(5000, timeout_ms),
             # An owner that vanished and has no successor holds back readers for this long.

@@ -18,7 +18,7 @@ import aiosqlite
 
 from fencepost.databases.sqlite.connection import Outbox, Work, first, leave, many
 from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError
-from fencepost.message import Position, Stored
+from fencepost.message import Position, Stored, microseconds
 from fencepost.ports import Lane
 from fencepost.receipt import PositionRange
 from fencepost.sql.source import LOWEST, merged, shortened
@@ -194,6 +194,6 @@ class SqliteSession:
 def _stored(rows: Iterable[Any]) -> list[Stored]:
     new, moment, parsed = tuple.__new__, datetime.fromisoformat, json.loads  # Stored(...) takes half as long again
     return [
-        new(Stored, (p, i, t, k, v, y, b, c, h if h is None else parsed(h), moment(o), a, d == 1))
+        new(Stored, (p, i, t, k, v, y, b, c, h if h is None else parsed(h), microseconds(moment(o)), a, d == 1))
         for p, i, t, k, v, y, b, c, h, o, a, d in rows
     ]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from fencepost.message import Message, Stored
+from fencepost.message import Message, Stored, microseconds
 from fencepost.outbox import AsyncOutbox, NewMessage
 from fencepost.ports import DatabaseOptions
 from fencepost.sql.tables import tables
@@ -87,6 +87,7 @@ def new_message(m: Message) -> NewMessage:
 
 
 def _stored(row: Sequence[Any]) -> Stored:
-    stored = Stored(*row)
-    headers: object = stored.headers
-    return stored._replace(headers=json.loads(headers)) if isinstance(headers, str) else stored
+    position, id_, topic, key, version, kind, payload, content_type, headers, occurred_at = row
+    headers = json.loads(headers) if isinstance(headers, str) else headers
+    moment_us = microseconds(occurred_at)
+    return Stored(position, id_, topic, key, version, kind, payload, content_type, headers, moment_us)
