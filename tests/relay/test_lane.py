@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from fencepost.clock import SYSTEM_CLOCK
+from fencepost.databases.memory import MemorySession
 from fencepost.errors import (
     AccessDenied,
     Contention,
@@ -29,6 +31,8 @@ from fencepost.events import (
     Published,
     ReceiptsSettled,
 )
+from fencepost.message import Position, Stored
+from fencepost.ports import Lane
 from tests.relay.world import FAST, LANE, check_exactly_once, new_world, per_key
 
 
@@ -329,6 +333,39 @@ async def test_a_drain_finishes_what_is_in_hand() -> None:
     waiting = {row.message.id for row in world.database.rows}
     assert waiting, "the drain came before the end"
     assert not waiting & set(world.published()), "what was published is settled"
+
+
+async def test_what_comes_during_a_publish_goes_out_together_with_the_next_one() -> None:
+    """Nothing is read ahead of a page that was not full: the first to come would leave the others behind."""
+    world = new_world()
+    world.server.gate.latency_s = 0.05
+    async with world.owned():
+        await world.until(lambda: bool(world.seen(ReceiptsSettled)))
+        world.commit("a")
+        for key in "bcd":
+            await asyncio.sleep(0.01)
+            world.commit(key)
+        await world.drained()
+    assert [event.messages for event in world.events if isinstance(event, Published)] == [1, 3]
+    check_exactly_once(world)
+
+
+async def test_full_pages_are_read_ahead() -> None:
+    world = new_world()
+    world.commit(*"abcdefgh")
+    world.server.gate.latency_s = 0.05
+    reads: list[int] = []
+    pending = MemorySession.pending
+
+    async def counted(self: MemorySession, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
+        reads.append(len(world.published()))
+        return await pending(self, lane, limit, after)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(MemorySession, "pending", counted)
+        async with world.owned():
+            await world.drained()
+    assert reads[:2] == [0, 0], "the second page is read while the first is published"
 
 
 async def test_delayed_messages_are_published_when_their_time_has_come() -> None:
