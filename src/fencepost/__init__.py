@@ -20,6 +20,7 @@ from fencepost.message import Message
 
 if TYPE_CHECKING:
     from fencepost.outbox import AsyncOutbox, NewMessage, Outbox
+    from fencepost.sql.outbox import Versions
 
 __version__ = "0.1.0"
 
@@ -36,13 +37,14 @@ __all__ = [
     "RetryError",
     "StopError",
     "VersionConflict",
+    "Versions",
     "__version__",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """The outbox brings SQLAlchemy along, which a command line that only answers --help should not wait for."""
-    if name in {"AsyncOutbox", "NewMessage", "Outbox"}:
+    if name in {"AsyncOutbox", "NewMessage", "Outbox", "Versions"}:
         from fencepost import outbox
 
         return getattr(outbox, name)

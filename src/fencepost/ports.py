@@ -188,7 +188,9 @@ class Session(Protocol):
         ...
 
     async def park(self, rows: Sequence[tuple[Stored, str]]) -> None:
-        """Move messages to the parked ones with a reason (truncated), matching position and id, in one transaction."""
+        """Move messages to the parked ones with a reason (truncated) and one more attempt, the one that failed last,
+        matching position and id, in one transaction.
+        """
         ...
 
     async def release_due(self, limit: int) -> float | None:

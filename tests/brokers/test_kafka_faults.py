@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from fencepost.brokers.kafka import faults
+from fencepost.brokers.kafka import faults, settings
 from fencepost.errors import (
     AccessDenied,
     ConfigurationError,
@@ -15,6 +15,7 @@ from fencepost.errors import (
     StopError,
     Unavailable,
 )
+from fencepost.ports import BrokerOptions
 
 NAMES = [name for name in dir(KafkaError) if isinstance(getattr(KafkaError, name), int) and name != "NO_ERROR"]
 
@@ -76,3 +77,50 @@ def test_only_the_message_itself_is_parked_at_once() -> None:
 
 def test_the_cause_of_an_exception() -> None:
     assert faults.cause(KafkaException(KafkaError(KafkaError._FENCED))).code() == KafkaError._FENCED
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("INVALID_RECORD", "give the message one (key=...)"),
+        ("MSG_SIZE_TOO_LARGE", "message.max.bytes of the relay"),
+        ("MSG_SIZE_TOO_LARGE", "max.message.bytes of the topic"),
+        ("RECORD_LIST_TOO_LARGE", "message.max.bytes of the relay"),
+        ("UNKNOWN_TOPIC_OR_PART", "create = true"),
+        ("TOPIC_AUTHORIZATION_FAILED", "Describe and Write on the topics"),
+    ],
+)
+def test_why_a_message_is_parked_and_what_to_do(name: str, remedy: str) -> None:
+    assert remedy in str(faults.not_taken(KafkaError(getattr(KafkaError, name))))
+
+
+def test_the_limits_of_a_message_are_those_that_hold_by_default() -> None:
+    own = settings.parse(BrokerOptions(url="kafka://h:1", source="/x")).message_bytes_max
+    assert f"message.max.bytes of the relay (in [broker], {own:,} unless" in faults.remedy_of(
+        KafkaError.MSG_SIZE_TOO_LARGE
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("_TRANSPORT", "check the hosts and ports in the URL"),
+        ("_RESOLVE", "check the names of the hosts"),
+        ("_ALL_BROKERS_DOWN", "advertised.listeners"),
+        ("_TIMED_OUT", "advertised.listeners"),
+        ("_AUTHENTICATION", "sasl.password"),
+        ("SASL_AUTHENTICATION_FAILED", "sasl.password"),
+        ("_SSL", "ssl.ca.location"),
+        ("TOPIC_AUTHORIZATION_FAILED", "DescribeConfigs"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "the transactional ids that begin with fencepost."),
+        ("INVALID_REPLICATION_FACTOR", "set replication_factor"),
+        ("NOT_ENOUGH_REPLICAS", "min.insync.replicas"),
+        ("UNKNOWN_TOPIC_OR_PART", "create the topic"),
+    ],
+)
+def test_a_person_is_told_what_to_do(name: str, remedy: str) -> None:
+    assert remedy in faults.fault(KafkaError(getattr(KafkaError, name)), "connecting").remedy
+
+
+def test_every_remedy_is_for_a_code_that_the_library_has() -> None:
+    assert set(faults._REMEDIES_BY_NAME) <= set(NAMES)

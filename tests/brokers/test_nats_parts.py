@@ -212,7 +212,23 @@ def test_errors_that_the_library_gives_as_text(text: str, family: type[Exception
 def test_errors_of_the_socket() -> None:
     assert type(from_library(ConnectionResetError("reset"), "x")) is ConnectionLost
     assert type(from_library(ConnectionRefusedError("refused"), "x")) is errors.Unavailable
-    assert str(from_library(OSError(), "connecting")) == "connecting: OSError"
+    assert from_library(OSError(), "connecting").what == "connecting: OSError"
+    assert "check host and port" in from_library(OSError(), "connecting").remedy
+    assert from_library(ConnectionResetError("reset"), "x").remedy == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (library.Error("nats: 'Authorization Violation'"), "check user, password, token or credentials"),
+        (library.Error('nats: permissions violation for publish to "x"'), "docs/brokers.md lists all that it needs"),
+        (library.NoServersError(), "check host and port"),
+        (library.TimeoutError(), "timeout_s"),
+        (ConnectionRefusedError("refused"), "check host and port"),
+    ],
+)
+def test_a_person_is_told_what_to_do(error: Exception, remedy: str) -> None:
+    assert remedy in from_library(error, "connecting").remedy
 
 
 # The codes of the server that can answer what this plug-in asks, by what their names say.

@@ -3,15 +3,21 @@
 import json
 import os
 import signal
+import socket
+import sqlite3
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from fencepost.cli.failures import INTERRUPTED, OK, UNREACHABLE
-from tests.cli.process import CLOSED, run, running
+from fencepost.cli.failures import FIX_NEEDED, INTERRUPTED, OK, UNREACHABLE
+from fencepost.demo.nats_server import binary
+from tests.cli.process import CLOSED, configuration, run, running
 
 KEYS = {"committed", "published", "lost", "repeated", "out_of_order", "failovers", "failover_max_s"}
 
@@ -85,10 +91,65 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     assert processes_of(temporary) == []
 
 
+def listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def server_with_a_password(folder: Path) -> Iterator[str]:
+    """A NATS server that lets in one user with a password."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    login = ["--user", "relay", "--pass", "hunter22"]
+    arguments = ["-js", "-sd", str(folder / "server"), "-a", "127.0.0.1", "-p", str(port), *login]
+    server = subprocess.Popen([str(binary()), *arguments], stderr=subprocess.DEVNULL)
+    try:
+        give_up = time.monotonic() + 20
+        while not listens(port):
+            assert time.monotonic() < give_up, "the server does not start"
+            time.sleep(0.05)
+        yield f"nats://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_servers_as_a_configuration_names_them(tmp_path: Path) -> None:
+    """With a password that no file of the demonstration shows, and with names of its own."""
+    login = 'user = "relay"\npassword = "${NATS_PASSWORD}"\nstream = "SHOP"\nsubjects = ["shop.>"]\n'
+    with server_with_a_password(tmp_path) as url:
+        configuration(tmp_path, database=f"sqlite:///{tmp_path}/shop.db", broker=url, name="shop", more=login)
+        arguments = ("demo", "--config", "fencepost.toml", "--seconds", "2", "--kills", "0", "--no-pause", "--json")
+        env = {"NATS_PASSWORD": "hunter22", "TMPDIR": str(tmp_path)}
+        result = run(*arguments, "--keep", cwd=tmp_path, env=env, timeout_s=120)
+        assert result.returncode == OK, result.stdout + result.stderr
+        refused = run(*arguments, cwd=tmp_path, env=env | {"NATS_PASSWORD": "wrong-one"})
+    found = result_of(result.stdout)
+    assert found["published"] == found["committed"] > 0
+    folder = Path(found["folder"])
+    texts = {file.name: file.read_text() for file in folder.glob("*") if file.suffix in {".toml", ".log"}}
+    assert "fencepost.toml" in texts
+    assert not any("hunter22" in text for text in [*texts.values(), result.stdout])
+    assert "SHOP" not in texts["fencepost.toml"]
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        tables = shop.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    names = {name for (name,) in tables if not name.startswith("sqlite_")}
+    assert len(names) == 6
+    assert all(name.startswith("fencepost_demo_") for name in names)
+    assert refused.returncode == FIX_NEEDED, refused.stderr
+    assert "check user, password, token or credentials" in refused.stderr
+    assert "wrong-one" not in refused.stdout + refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--broker", f"nats://{CLOSED}"), "the NATS server cannot be reached"),
+        (("--broker", f"nats://{CLOSED}"), f"connecting to NATS at {CLOSED}"),
+        (("--broker", f"kafka://{CLOSED}"), "Kafka, while connecting"),
         (("--database", f"postgresql://u:hunter22@{CLOSED}/x", "--broker", f"nats://{CLOSED}"), CLOSED),
     ],
 )

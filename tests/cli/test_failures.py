@@ -103,7 +103,7 @@ def test_database_that_cannot_be_reached(tmp_path: Path) -> None:
         assert "hunter22" not in result.stdout + result.stderr
         clear(result.stderr)
     checked = run("check", cwd=tmp_path)
-    assert checked.returncode == PROBLEM_FOUND
+    assert checked.returncode == UNREACHABLE
     assert checked.stdout.count("error ") == 3, checked.stdout  # database, lease, broker
     assert "hunter22" not in checked.stdout + checked.stderr
 
@@ -119,9 +119,11 @@ def test_broker_that_cannot_be_reached(broker: str, tmp_path: Path) -> None:
     assert report["delivery"] is None
     assert [problem["part"] for problem in report["problems"]] == ["broker"]
     checked = run("check", "--json", cwd=tmp_path)
-    assert checked.returncode == PROBLEM_FOUND
+    assert checked.returncode == UNREACHABLE
     found = json.loads(checked.stdout.splitlines()[-1])
-    assert {f["part"]: f["level"] for f in found["findings"]} == {"database": "ok", "lease": "ok", "broker": "error"}
+    levels = {f["part"]: f["level"] for f in reversed(found["findings"])}  # the first one of each part
+    assert levels == {"database": "ok", "lease": "ok", "broker": "error"}
+    assert [f["passes"] for f in found["findings"] if f["level"] == "error"] == [True]
     assert found["delivery_possible"] is None
     assert "hunter22" not in status.stdout + checked.stdout
 
@@ -191,3 +193,42 @@ def test_a_plugin_refuses_a_key_that_it_does_not_know(tmp_path: Path) -> None:
     assert "strem" in result.stderr
     assert "stream" in result.stderr
     clear(result.stderr)
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "user": ("nobody-of-that-name", "CREATE ROLE"),
+    "database": ("no-database-of-that-name", "createdb"),
+    "port": (CLOSED.rpartition(":")[2], "is the server running? check host and port"),
+}
+
+
+@pytest.mark.parametrize("part", REFUSED)
+def test_what_is_wrong_in_the_url_of_postgresql(part: str, fresh_database: str, tmp_path: Path) -> None:
+    """Every refusal says what to do, in each of the three places that ask the server."""
+    value, remedy = REFUSED[part]
+    parts = urlsplit(fresh_database)
+    user, port = (value if part == "user" else parts.username), (value if part == "port" else parts.port)
+    path = f"/{value}" if part == "database" else parts.path
+    url = urlunsplit(parts._replace(netloc=f"{user}@{parts.hostname}:{port}", path=path))
+    configuration(tmp_path, database=url, broker=NATS)
+    for command in ("status", "schema apply"):
+        result = run(*command.split(), cwd=tmp_path)
+        assert result.returncode == (UNREACHABLE if part == "port" else FIX_NEEDED), result.stderr
+        assert remedy in result.stderr.splitlines()[1]
+        clear(result.stderr)
+    checked = run("check", cwd=tmp_path).stdout.splitlines()
+    asked = [checked[n : n + 2] for n, line in enumerate(checked) if line.startswith(("error    d", "error    l"))]
+    assert len(asked) == 2, checked
+    assert all(remedy in said for _, said in asked), checked
+
+
+def test_a_folder_that_is_missing(tmp_path: Path) -> None:
+    """`schema apply` cannot help, so nothing sends there."""
+    configuration(tmp_path, database=f"sqlite:///{tmp_path}/gone/orders.db", broker=NATS)
+    for command in ("check", "schema apply", "status"):
+        result = run(*command.split(), cwd=tmp_path)
+        assert f"there is no folder {tmp_path}/gone" in result.stdout + result.stderr
+        assert f"mkdir -p {tmp_path}/gone" in result.stdout + result.stderr
+        assert "tables are missing" not in result.stdout
+    (tmp_path / "gone").mkdir()
+    assert run("schema", "apply", cwd=tmp_path).returncode == OK

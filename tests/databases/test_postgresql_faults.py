@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import socket
 import ssl
 
 import pytest
@@ -23,6 +24,7 @@ from fencepost.errors import (
     Unavailable,
 )
 from fencepost.ports import DatabaseOptions
+from fencepost.sql import faults
 
 CLASSES = sorted(
     (
@@ -105,6 +107,59 @@ def test_the_family_is_what_the_caller_should_do(cls: type[Exception], family: t
 )
 def test_the_network_and_the_values_have_families_too(error: Exception, family: type[FencepostError]) -> None:
     assert type(fault_of(error, "here")) is family
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (apg.InvalidPasswordError('password authentication failed for user "x"'), "check user and password in the URL"),
+        (apg.InvalidAuthorizationSpecificationError('role "x" does not exist'), "CREATE ROLE"),
+        (apg.InvalidAuthorizationSpecificationError('role "x" is not permitted to log in'), "ALTER ROLE x LOGIN"),
+        (
+            apg.InvalidAuthorizationSpecificationError('no pg_hba.conf entry for host "h", user "u", no encryption'),
+            "sslmode=require",
+        ),
+        (
+            apg.InvalidAuthorizationSpecificationError('no pg_hba.conf entry for host "h", user "u", SSL encryption'),
+            "pg_hba.conf",
+        ),
+        (apg.InvalidAuthorizationSpecificationError("in another language"), "pg_hba.conf"),
+        (apg.InvalidCatalogNameError('database "x" does not exist'), "createdb"),
+        (apg.InvalidSchemaNameError('schema "x" does not exist'), "fencepost schema apply"),
+        (apg.UndefinedTableError('relation "x" does not exist'), "fencepost schema apply"),
+        (apg.UndefinedColumnError('column "x" does not exist'), "fencepost schema apply"),
+        (apg.InsufficientPrivilegeError("permission denied for schema shop"), "GRANT USAGE ON SCHEMA shop"),
+        (apg.InsufficientPrivilegeError("permission denied for database shop"), "GRANT CREATE ON DATABASE shop"),
+        (apg.InsufficientPrivilegeError("permission denied for table orders"), "GRANT ... ON orders TO"),
+        (apg.InsufficientPrivilegeError("in another language"), "grant this user what is missing"),
+        (apg.ReadOnlySQLTransactionError("cannot execute INSERT in a read-only transaction"), "name the primary"),
+        (apg.TooManyConnectionsError("sorry, too many clients already"), "max_connections"),
+        (apg.DiskFullError("no space left"), "make room"),
+        (apg.CannotConnectNowError("the database system is starting up"), "wait"),
+        (ConnectionRefusedError(111, "Connect call failed"), "check host and port"),
+        (socket.gaierror(-2, "Name or service not known"), "check host and port"),
+        (OSError("Multiple exceptions: [Errno 111] ..., [Errno 111] ..."), "check host and port"),
+        (ConnectionError('PostgreSQL server at "h:5" rejected SSL upgrade'), "sslmode=prefer"),
+        (ssl.SSLCertVerificationError("self-signed certificate"), "sslrootcert"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_person_is_told_what_to_do(error: Exception, remedy: str) -> None:
+    """By the relay's own connections and by the lease store's, which come another way."""
+    assert remedy in fault_of(error, "here").remedy
+    shared = faults.fault_of(error, "here")
+    assert shared is not None
+    assert remedy in shared.remedy
+
+
+def test_a_server_without_tls_is_not_waited_for() -> None:
+    refused = ConnectionError('PostgreSQL server at "h:5" rejected SSL upgrade')
+    for fault in (fault_of(refused, "here"), faults.fault_of(refused, "here")):
+        assert type(fault) is ConfigurationError
+
+
+def test_a_connection_that_ended_is_no_wrong_address() -> None:
+    assert fault_of(ConnectionResetError(104, "Connection reset by peer"), "here").remedy == ""
 
 
 def test_a_pooler_that_changes_the_server_is_named() -> None:

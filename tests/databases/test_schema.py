@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from fencepost.databases import postgresql, sqlite
 from fencepost.errors import FixError
 from fencepost.ports import DatabaseOptions
-from fencepost.sql.tables import tables
+from fencepost.sql.tables import storage, tables
 from tests.databases.places import LANE, Place, PostgresqlPlace, SqlitePlace, row
 
 
@@ -134,3 +134,12 @@ async def test_an_interrupted_apply_leaves_nothing(postgresql: PostgresqlPlace) 
             await other.schema.apply()
         connection.execute(f"DROP TYPE {other.options.prefix}lease".encode())
     assert await other.schema.missing() == names(other)
+
+
+def test_a_migration_of_the_tables_can_be_written_down() -> None:
+    """Alembic writes what a table's info holds as Python: nothing of ours may stand there."""
+    made = tables(metadata=sa.MetaData())
+    assert all(not table.info and not column.info for table in made.metadata.tables.values() for column in table.c)
+    stored = {table.name for table in made.metadata.tables.values() if storage(table) is not None}
+    assert stored == {"fencepost_entity", "fencepost_outbox"}
+    assert storage(sa.Table("orders", sa.MetaData())) is None

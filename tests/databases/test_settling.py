@@ -99,7 +99,7 @@ async def test_parked_messages_move_whole(place: Place, session: Session) -> Non
     ((seq, id_, *rest),) = place.ask(f"SELECT {columns} FROM {parked}")
     assert (seq, str(id_)) == (first.position, first.id)
     assert rest[:3] == ["orders", "a", 4]
-    assert (rest[5], rest[7], rest[8], len(rest[9])) == (b'{"total": 10}', '{"a": "b"}', 1, ERROR_CHARACTERS_MAX)
+    assert (rest[5], rest[7], rest[8], len(rest[9])) == (b'{"total": 10}', '{"a": "b"}', 2, ERROR_CHARACTERS_MAX)
 
 
 async def test_to_park_again_is_harmless(place: Place, session: Session) -> None:

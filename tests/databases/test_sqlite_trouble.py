@@ -247,12 +247,26 @@ async def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         await plugin.source(DatabaseOptions(url=f"sqlite:///{path}")).connect()
 
 
-async def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    options = DatabaseOptions(url=f"sqlite:///{tmp_path}/nowhere/app.db")
-    with pytest.raises(FixError, match=r"nowhere/app\.db"):
-        await plugin.schema(options).apply()
-    with pytest.raises(FixError, match=r"nowhere/app\.db"):
-        await plugin.source(options).connect()
+@pytest.mark.parametrize("name", ["nowhere/app.db", "file/app.db"])
+async def test_a_folder_that_does_not_exist_is_named(name: str, tmp_path: Path) -> None:
+    """`schema apply` makes no folder: to advise it would lead in a circle."""
+    (tmp_path / "file").write_text("not a folder")
+    options = DatabaseOptions(url=f"sqlite:///{tmp_path}/{name}")
+    schema, source = plugin.schema(options), plugin.source(options)
+    for call in (schema.apply, schema.missing, source.connect, source.backlog):
+        with pytest.raises(FixError, match=f"{name}: there is no folder") as caught:
+            await call()
+        assert "mkdir -p" in caught.value.remedy
+        assert "schema apply" not in caught.value.remedy
+
+
+async def test_a_folder_that_may_not_be_written_to_is_refused(
+    sqlite: SqlitePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal stands in it."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).is_file())
+    with pytest.raises(AccessDenied, match=f"the folder {sqlite.path.parent} is read-only"):
+        await sqlite.source.connect()
 
 
 async def test_a_file_that_may_not_be_written_is_refused(sqlite: SqlitePlace, monkeypatch: pytest.MonkeyPatch) -> None:

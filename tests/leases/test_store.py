@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from fencepost.clock import SystemClock
+from fencepost.elections.sql import SqlLeaseStore
 from fencepost.ports import LeaseStore, Term
 from tests.leases.places import Place
 
@@ -242,3 +243,16 @@ async def test_several_leases_through_one_store(place: Place) -> None:
     await asyncio.gather(*[one.release(t) for t in terms[:4]])
     taken = await asyncio.gather(*[two.acquire(f"orders.{i}", "two", LONG_S) for i in range(8)])
     assert [t is not None for t in taken] == [True] * 4 + [False] * 4
+
+
+async def test_a_rehearsal_changes_nothing(sql_place: Place) -> None:
+    one, two = await sql_place.sessions(2)
+    for store in (one, two):
+        assert isinstance(store, SqlLeaseStore)
+        await store.rehearse()
+    assert await one.holder("orders.0") is None
+    term = await acquired(one, "one")
+    assert term.token == 1
+    assert isinstance(two, SqlLeaseStore)
+    await two.rehearse()
+    assert await one.renew(term, LONG_S)

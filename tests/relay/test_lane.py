@@ -248,6 +248,7 @@ async def test_a2_attempts_are_counted_once_per_try_and_a_message_is_parked_afte
     assert row.message.id == bad.id
     assert [e.attempts for e in world.seen(MessageFailed) if isinstance(e, MessageFailed)] == [1, 2]
     assert [e.attempts for e in world.seen(MessageParked) if isinstance(e, MessageParked)] == [3]
+    assert row.message.attempts == 3, "the row says what the event says"
 
 
 async def test_on_poison_block_a_key_waits_for_ever_and_is_not_parked() -> None:

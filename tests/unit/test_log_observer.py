@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fencepost import events
-from fencepost.observers.log import LOGGER_NAME, LogObserver, configure
+from fencepost.observers.log import LOGGER_NAME, STRANGER_KNOWN_S, LogObserver, configure
 
 
 class ManualClock:
@@ -163,3 +163,81 @@ def test_text_for_people() -> None:
     configure(as_json=False, level="info", stream=stream)
     LogObserver(clock=ManualClock())(events.TakenOver(lane="orders.0", token=1, receipts=2, duration_s=0.1234))
     assert stream.getvalue().endswith("INFO    orders.0: taken over at the broker in 0.123 s, 2 receipts read\n")
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (events.TakenOver(lane="o.0", token=1, receipts=1, duration_s=0.1), "0.100 s, 1 receipt read"),
+        (events.ReceiptsSettled(lane="o.0", rows=1), "settled 1 message, already published"),
+        (events.Settled(lane="o.0", rows=1, expected=1), "settled 1 message"),
+        (events.Settled(lane="o.0", rows=1, expected=2), "settled 1 message of 2: others had settled the rest"),
+        (events.MessageParked(lane="o.0", message_id="m", topic="t", attempts=1, cause="c"), "after 1 attempt: c"),
+        (events.CircuitOpened(lane="o.0", cause="c", failures=1, delay_s=1.0), "in 1.0 s (1 failure): c"),
+        (events.CircuitOpened(lane="o.0", cause="c", failures=2, delay_s=1.0), "in 1.0 s (2 failures): c"),
+        (events.Published(lane="o.0", messages=1, payload_bytes=1, duration_s=0.1, oldest_age_s=0), "1 message in 0.1"),
+    ],
+)
+def test_one_is_not_many(event: events.Event, said: str) -> None:
+    stream, observer, _ = told(level="debug")
+    observer(event)
+    assert said in str(lines(stream)[0]["text"])
+
+
+def test_the_summary_of_one_message() -> None:
+    stream, observer, _ = told()
+    observer(published(1))
+    assert lines(stream)[0]["text"] == "orders.0: published 1 message in 1 batch"
+
+
+def fenced(observer: LogObserver, token: int, then: int) -> None:
+    observer(events.OwnerFenced(lane="orders.0", token=token))
+    observer(events.LeaseEnded(lane="orders.0", owner="me", token=token, reason="released"))
+    observer(events.LeaseAcquired(lane="orders.0", owner="me", token=then, early=False))
+
+
+def strangers(stream: io.StringIO) -> list[dict[str, object]]:
+    return [line for line in lines(stream) if line["event"] == "same_name_elsewhere"]
+
+
+def test_two_databases_with_one_name_are_named_as_the_cause() -> None:
+    """Who fences us has a later term of the same lease, or leases of its own."""
+    stream, observer, clock = told()
+    for token in range(1, 13):
+        fenced(observer, token, token + 1)
+        clock.seconds += 1
+        assert len(strangers(stream)) == (0 if token == 1 else 1 if token < 11 else 2)
+    line = strangers(stream)[0]
+    assert (line["level"], line["times"]) == ("error", 2)
+    assert "[relay] name of its own" in str(line["text"])
+
+
+def test_who_was_fenced_by_the_next_owner_suspects_nobody() -> None:
+    stream, observer, _ = told()
+    for token in range(1, 20, 2):
+        fenced(observer, token, token + 2)
+    assert strangers(stream) == []
+
+
+def test_fences_that_are_far_apart_have_other_causes() -> None:
+    stream, observer, clock = told()
+    for token in range(1, 5):
+        fenced(observer, token, token + 1)
+        clock.seconds += STRANGER_KNOWN_S + 1
+    assert strangers(stream) == []
+
+
+class FullDisk(io.StringIO):
+    """A stream as standard output is when its disk is full."""
+
+    def write(self, _: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_log_that_cannot_be_written_is_told_once_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(as_json=True, level="info", stream=FullDisk())
+    observer = LogObserver(clock=ManualClock())
+    for token in (1, 2):
+        observer(events.LeaseAcquired(lane="orders.0", owner="me", token=token, early=False))
+    said = "the log cannot be written: No space left on device; the relay goes on without it\n"
+    assert capsys.readouterr().err == said

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 from fencepost.app import build
 from fencepost.app.findings import Finding, Level, failed
 from fencepost.config import Config, mask_url
-from fencepost.errors import FencepostError
-from fencepost.ports import Broker, Capabilities, Delivery, LeaseStore
+from fencepost.errors import FencepostError, SchemaMissing
+from fencepost.ports import Capabilities, Delivery, LeaseStore, Source
 from fencepost.relay.service import require
+from fencepost.words import counted
 
 _TABLES_REMEDY = (
     "run `fencepost schema apply`, or hand the output of `fencepost schema print` to whoever may create tables"
 )
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A source that can say how its database would serve better."""
+
+    async def advice(self) -> Sequence[str]:
+        """One line for each thing that could be better; nothing where it is well set up."""
+        ...
+
+
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A lease store that can say whether leases could be taken."""
+
+    async def rehearse(self) -> None:
+        """Change nothing. Raises AccessDenied where this user may not take leases, Unavailable where nobody may now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +43,7 @@ class CheckReport:
     """What was found, part by part.
 
     ``delivery_possible`` is what the broker can give, ``delivery_in_force`` what a relay of this configuration gives;
-    None where that could not be learnt, or where a relay would refuse to start. ``delivery_reason`` is one line.
+    None where that could not be learnt, or where no relay would publish now. ``delivery_reason`` is one line.
     """
 
     findings: tuple[Finding, ...]
@@ -34,7 +54,16 @@ class CheckReport:
     @property
     def ok(self) -> bool:
         """True where nothing is an error."""
-        return all(finding.level != "error" for finding in self.findings)
+        return not self._errors
+
+    @property
+    def waits(self) -> bool:
+        """True where there are errors and a relay would wait for the end of each: servers that cannot be reached."""
+        return bool(self._errors) and all(finding.passes for finding in self._errors)
+
+    @property
+    def _errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == "error"]
 
 
 async def check(config: Config) -> CheckReport:
@@ -66,31 +95,39 @@ async def _database(config: Config) -> list[Finding]:
     shown = mask_url(config.database.url)
     missing = await build.schema(config).missing()
     if missing:
-        what = f"{shown}: connected, but these tables are missing: {', '.join(missing)}"
+        what = f"{shown}: these tables are missing: {', '.join(missing)}"
         return [Finding(part="database", level="error", what=what, remedy=_TABLES_REMEDY)]
     source = build.source(config)
     session = await source.connect()
     await session.close()
     backlog = await source.backlog()
-    findings = [Finding(part="database", level="ok", what=f"{shown}: connected, {backlog.pending:,} messages wait")]
+    what = f"{shown}: connected, {counted(backlog.pending, 'message')} waiting"
+    findings = [Finding(part="database", level="ok", what=what), *await _advice(source)]
     if backlog.parked:
-        what = f"{backlog.parked:,} messages are parked"
+        what = f"{counted(backlog.parked, 'message')} parked"
         findings.append(
             Finding(part="database", level="warning", what=what, remedy="their rows say why (column reason)")
         )
     return findings
 
 
+async def _advice(source: Source) -> list[Finding]:
+    lines = await source.advice() if isinstance(source, Advising) else ()
+    return [Finding(part="database", level="warning", what=line) for line in lines]
+
+
 async def _lease(config: Config) -> list[Finding]:
     store = build.lease_store(config)
     try:
+        await store.open()
+        if isinstance(store, Rehearsing):
+            await store.rehearse()
         return [Finding(part="lease", level="ok", what=f"{mask_url(config.lease_url)}: {await _holder(config, store)}")]
     finally:
         await store.close()
 
 
 async def _holder(config: Config, store: LeaseStore) -> str:
-    await store.open()
     name = build.lane(config).name
     holder = await store.holder(name)
     fences = f"a token fences {store.fences}"
@@ -101,26 +138,35 @@ async def _holder(config: Config, store: LeaseStore) -> str:
 
 async def _broker(config: Config) -> tuple[list[Finding], Capabilities | None]:
     try:
-        broker = build.broker(config)
+        capabilities = await _opened(config)
+        await _look(config)
     except FencepostError as error:
         return [failed("broker", error)], None
-    try:
-        capabilities = await broker.open()
-        await _prepared(config, broker)
-    except FencepostError as error:
-        return [failed("broker", error)], None
-    finally:
-        await broker.close()
     shown = mask_url(config.broker.url, show_user=False)
     return [
         Finding(part="broker", level="ok", what=f"{shown}: connected, can deliver {capabilities.delivery.value}")
     ], capabilities
 
 
-async def _prepared(config: Config, broker: Broker) -> None:
-    """Where nothing may be created, what the relay needs must be there already. Otherwise looking would create it."""
-    if not config.broker.create:
+async def _opened(config: Config) -> Capabilities:
+    broker = build.broker(config)
+    try:
+        return await broker.open()
+    finally:
+        await broker.close()
+
+
+async def _look(config: Config) -> None:
+    """What is there already must be right, also where what is missing may be created: looking must not create it."""
+    broker = build.broker(replace(config, broker=replace(config.broker, create=False)))
+    try:
+        await broker.open()
         await broker.prepare(build.lane(config))
+    except SchemaMissing:
+        if not config.broker.create:
+            raise
+    finally:
+        await broker.close()
 
 
 def _delivery(config: Config, capabilities: Capabilities, *, stopped: bool) -> list[Finding]:

@@ -17,7 +17,7 @@ from fencepost.ports import Capabilities, Holder
 class StatusReport:
     """One look.
 
-    ``leader`` is "host:pid:xxxx", None where nobody leads; ``term`` is the token of the current or last term.
+    ``leader`` is "host:pid:xxxx" and ``term`` the token of its lease, both None where nobody leads.
     ``delivery`` is what the broker gives, None where it cannot be asked. ``problems`` are parts that did not answer;
     the database is not among them, because without it there is no report.
     """
@@ -75,7 +75,7 @@ class Monitor:
             parked=backlog.parked,
             oldest_age_s=backlog.oldest_age_s,
             leader=holder.owner if holder and leads else None,
-            term=holder.token if holder else None,
+            term=holder.token if holder and leads else None,
             lease_remaining_s=holder.remaining_s if holder and leads else None,
             led_for_s=holder.held_s if holder and leads else None,
             delivery=self._capabilities.delivery.value if self._capabilities else None,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fencepost import app
 from fencepost.cli import output
-from fencepost.cli.failures import MANNER, OK, PROBLEM_FOUND
+from fencepost.cli.failures import MANNER, OK, PROBLEM_FOUND, UNREACHABLE
 from fencepost.cli.settings import load_config
 from fencepost.config import masked
 
@@ -23,7 +23,9 @@ def check(file: Path | None, *, as_json: bool) -> int:
         output.json_line({"ok": report.ok, **dataclasses.asdict(_scrubbed(report)), "configuration": masked(config)})
     else:
         _render(_scrubbed(report))
-    return OK if report.ok else PROBLEM_FOUND
+    if report.ok:
+        return OK
+    return UNREACHABLE if report.waits else PROBLEM_FOUND
 
 
 def _scrubbed(report: app.CheckReport) -> app.CheckReport:
@@ -38,7 +40,8 @@ def _render(report: app.CheckReport) -> None:
         _show(finding)
     if report.delivery_in_force is None:
         possible = report.delivery_possible or "unknown, the broker could not be asked"
-        output.line(f"a relay would not start; delivery possible: {possible}")
+        verdict = "a relay would wait, and try again until it works" if report.waits else "a relay would not start"
+        output.line(f"{verdict}; delivery possible: {possible}")
 
 
 def _show(finding: app.Finding) -> None:

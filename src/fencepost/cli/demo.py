@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,6 +24,7 @@ _PLAIN_EVERY_S = 2.0
 
 def show(options: demo.DemoOptions, *, as_json: bool) -> int:
     """Run it; the exit code: 0 only where nothing is wrong and the leader really was killed."""
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of every TLS connection that a server closes
     on_terminal = output.on_terminal() and not as_json
     screen: AbstractContextManager[Any] = _live() if on_terminal else nullcontext()
     with screen as live:
@@ -186,7 +188,8 @@ def _sentence(result: demo.DemoResult) -> str:
     times = {0: "never killed", 1: "killed once"}.get(result.kills_wanted, f"killed {result.kills_wanted} times")
     killed = f"while the leader was {times}"
     paused = " and paused past its lease once" if result.pauses_wanted else ""
-    return f"All {report.committed:,} committed orders arrived, each once, in order, {killed}{paused}."
+    orders = "The only committed order" if report.committed == 1 else f"All {report.committed:,} committed orders"
+    return f"{orders} arrived, each once, in order, {killed}{paused}."
 
 
 def _record(result: demo.DemoResult) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fencepost.config.problems import ConfigurationErrors
@@ -30,6 +31,13 @@ MANNER = Manner()
 
 def report(error: FencepostError) -> int:
     """Write the error to standard error; the exit code for it."""
+    if sys.stderr is not None:
+        with suppress(OSError):  # who closed it, or let its disk fill up, still gets the exit code
+            _say(error)
+    return exit_code(error)
+
+
+def _say(error: FencepostError) -> None:
     if MANNER.debug:
         sys.stderr.write(MANNER.scrub("".join(traceback.format_exception(error))))
     for single in error.errors if isinstance(error, ConfigurationErrors) else (error,):
@@ -37,7 +45,6 @@ def report(error: FencepostError) -> int:
         sys.stderr.write(f"{label} {_one_line(single.what)}\n")
         if single.remedy:
             sys.stderr.write(f"  {_one_line(single.remedy)}\n")
-    return exit_code(error)
 
 
 def _one_line(text: str) -> str:

@@ -129,7 +129,7 @@ def check(config: ConfigFile = None, as_json: Json = False, debug: Debug = False
     """Connect to everything, say what is wrong.
 
     Asks the database, the lease store and the broker; says which delivery is possible, which one is in force and why.
-    Changes nothing. Exits with 1 where something is wrong.
+    Changes nothing. Exits with 1 where something is wrong, with 3 where only servers cannot be reached.
     """
     from fencepost.cli import check as command
 
@@ -168,6 +168,12 @@ def demo(
     broker: Annotated[
         str | None, typer.Option(metavar="URL", help="Your broker. Default: a NATS server of its own.")
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="Your servers, with all that this configuration says of them."
+        ),
+    ] = None,
     seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long orders are placed.")] = 20.0,
     rate: Annotated[float, typer.Option(min=1, max=5000, help="Orders per second.")] = 200.0,
     kills: Annotated[int, typer.Option(min=0, max=1000, help="How often the leader is killed (SIGKILL).")] = 5,
@@ -185,13 +191,17 @@ def demo(
     of orders. Everything that was made for it is removed. Exits with 0 only if nothing is wrong.
 
     Example: fencepost demo --database postgresql://postgres@localhost/postgres --broker kafka://localhost:9092
+
+    Example: fencepost demo --config fencepost.toml
     """
     from fencepost.cli import demo as command
+    from fencepost.cli.settings import load_config
     from fencepost.demo import DemoOptions
 
     options = DemoOptions(
         database=database,
         broker=broker,
+        config=None if config is None else load_config(config),
         seconds=seconds,
         rate_per_s=rate,
         kills=kills,

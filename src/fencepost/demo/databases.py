@@ -39,9 +39,9 @@ def database(url: str) -> Database:
     name = plugins.name_of("database", url)
     if name not in _KINDS:
         raise ConfigurationError(
-            "the demonstration does not know this database", remedy=f"--database takes {' and '.join(_KINDS)} URLs"
+            "the demonstration does not know this database", remedy=f"it takes {' and '.join(_KINDS)} URLs"
         )
-    return _KINDS[name](sa.make_url(url))
+    return _KINDS[name](url)
 
 
 @contextmanager
@@ -59,8 +59,8 @@ def _translated() -> Iterator[None]:
 class _Sqlite:
     """A file. Work is done in threads: one costs less than many small awaits, and there is no server to wait for."""
 
-    def __init__(self, url: sa.URL) -> None:
-        self._engine = sa.create_engine(url.set(drivername="sqlite"))
+    def __init__(self, url: str) -> None:
+        self._engine = sa.create_engine(sa.make_url(url).set(drivername="sqlite"))
         event.listen(self._engine, "connect", _share)
 
     async def run(self, work: Work[T], *, keep: bool = True) -> T:
@@ -91,10 +91,10 @@ def _share(connection: object, _: object) -> None:
 class _Postgresql:
     """A server."""
 
-    def __init__(self, url: sa.URL) -> None:
-        mode = url.query.get("sslmode")  # asyncpg calls it ssl
-        url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": mode} if isinstance(mode, str) else {})
-        self._engine = create_async_engine(url.set(drivername="postgresql+asyncpg"))
+    def __init__(self, url: str) -> None:
+        from fencepost.databases.postgresql.connection import dsn_of  # it understands every URL that the relay does
+
+        self._engine = create_async_engine("postgresql+asyncpg://", connect_args={"dsn": dsn_of(url)})
 
     async def run(self, work: Work[T], *, keep: bool = True) -> T:
         """See Database."""
@@ -110,4 +110,4 @@ class _Postgresql:
         await self._engine.dispose()
 
 
-_KINDS: dict[str, Callable[[sa.URL], Database]] = {"postgresql": _Postgresql, "sqlite": _Sqlite}
+_KINDS: dict[str, Callable[[str], Database]] = {"postgresql": _Postgresql, "sqlite": _Sqlite}

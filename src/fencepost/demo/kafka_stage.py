@@ -9,14 +9,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from fencepost.brokers.kafka.faults import cause, fault
+from fencepost.brokers.kafka.settings import parse
 from fencepost.demo.readers import OnEntry, cancelled, entry
 from fencepost.errors import Unavailable
 from fencepost.history import Entry
+from fencepost.ports import BrokerOptions
 
 PARTITIONS = 3
 _ANSWER_S = 20.0
@@ -32,10 +34,17 @@ _LOGGER.propagate = False
 class KafkaStage:
     """See Stage."""
 
-    def __init__(self, url: str, topic: str) -> None:
+    def __init__(self, options: BrokerOptions, topic: str) -> None:
+        """The options are read as the relay reads them: how to log in, which certificates to trust."""
         self._topic, self._receipts = topic, f"{topic}-receipts"
-        servers = urlsplit(url).netloc.rpartition("@")[2]
-        self._client: dict[str, Any] = {"bootstrap.servers": servers, "socket.timeout.ms": 10_000, "logger": _LOGGER}
+        own = parse(options)
+        self._client: dict[str, Any] = {
+            "socket.timeout.ms": 10_000,
+            **own.shared,
+            "bootstrap.servers": own.servers,
+            "logger": _LOGGER,
+        }
+        self._replicas = own.replication_factor
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -43,18 +52,18 @@ class KafkaStage:
         return {"receipts_topic": self._receipts}
 
     async def create(self) -> None:
-        """See Stage. The number of replicas is the broker's default."""
+        """See Stage."""
         await asyncio.to_thread(self._create)
 
     def _create(self) -> None:
         admin = AdminClient(self._client)
-        topic = NewTopic(self._topic, num_partitions=PARTITIONS)
+        topic = NewTopic(self._topic, num_partitions=PARTITIONS, replication_factor=self._replicas)
         try:
             admin.create_topics([topic], request_timeout=_ANSWER_S)[self._topic].result(_ANSWER_S)
-        except (KafkaException, TimeoutError) as error:
-            raise Unavailable(
-                f"Kafka does not make the topic {self._topic}: {_said(error)}", remedy="check --broker"
-            ) from error
+        except KafkaException as error:
+            raise fault(cause(error), f"making the topic {self._topic}") from error
+        except TimeoutError as error:
+            raise Unavailable(f"Kafka does not make the topic {self._topic} within {_ANSWER_S:g} s") from error
 
     @asynccontextmanager
     async def following(self, on_entry: OnEntry) -> AsyncIterator[None]:
@@ -132,8 +141,3 @@ def _entry(message: Message) -> Entry:
         name: value.decode() for name, value in dict(message.headers() or ()).items() if isinstance(value, bytes)
     }
     return entry(headers, "ce_")
-
-
-def _said(error: Any) -> str:
-    cause = error.args[0] if error.args else error
-    return cause.str() if isinstance(cause, KafkaError) else str(cause) or type(error).__name__

@@ -11,10 +11,13 @@ import nats
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
+from fencepost.brokers.nats.address import Address, connect_options
+from fencepost.brokers.nats.settings import read
 from fencepost.clock import Clock
 from fencepost.demo.readers import OnEntry, entry
 from fencepost.errors import Unavailable
 from fencepost.history import Entry
+from fencepost.ports import BrokerOptions
 
 _STREAM_S = 30.0
 _MESSAGE_S = 10.0
@@ -24,8 +27,10 @@ _CONNECT_S = 5
 class NatsStage:
     """See Stage."""
 
-    def __init__(self, url: str, topic: str, clock: Clock) -> None:
-        self._servers = [part.strip().removeprefix("nats+") for part in url.split(",")]
+    def __init__(self, options: BrokerOptions, topic: str, clock: Clock) -> None:
+        """The options are read as the relay reads them: how to log in, which certificates to trust."""
+        own = read(options.settings)
+        self._options, self._domain = connect_options(Address.of(options.url), own), own.domain or None
         self._topic, self._clock = topic, clock
         self._stream = topic.upper().replace("-", "_")
 
@@ -47,14 +52,15 @@ class NatsStage:
             on_entry(entry(message.headers or {}, "ce-"))
 
         async with self._connected() as client:
-            await self._made(client.jetstream())
-            await client.jetstream().subscribe(self._topic, stream=self._stream, ordered_consumer=True, cb=on_message)
+            stream = client.jetstream(domain=self._domain)
+            await self._made(stream)
+            await stream.subscribe(self._topic, stream=self._stream, ordered_consumer=True, cb=on_message)
             yield
 
     async def read_back(self) -> Sequence[Sequence[Entry]]:
         """See Stage. A stream is one partition."""
         async with self._connected() as client:
-            stream = client.jetstream()
+            stream = client.jetstream(domain=self._domain)
             info = await stream.stream_info(self._stream, subjects_filter=self._topic)
             count = (info.state.subjects or {}).get(self._topic, 0)
             subscription = await stream.subscribe(self._topic, stream=self._stream, ordered_consumer=True)
@@ -65,7 +71,7 @@ class NatsStage:
         """See Stage."""
         with suppress(NatsError, OSError, Unavailable, TimeoutError):
             async with self._connected() as client:
-                await client.jetstream().delete_stream(self._stream)
+                await client.jetstream(domain=self._domain).delete_stream(self._stream)
 
     async def _made(self, stream: Any) -> None:
         give_up = self._clock.monotonic() + _STREAM_S
@@ -85,16 +91,13 @@ class NatsStage:
             failures.append(error)
 
         try:
-            client = await nats.connect(
-                self._servers,
-                connect_timeout=_CONNECT_S,
-                allow_reconnect=False,
-                max_reconnect_attempts=1,
-                error_cb=on_error,
-            )
+            client = await nats.connect(**self._options, connect_timeout=_CONNECT_S, error_cb=on_error)
         except (NatsError, OSError, TimeoutError) as error:
             why = next((f for f in reversed(failures) if str(f)), error)
-            raise Unavailable(f"the NATS server cannot be reached: {why}", remedy="check --broker") from error
+            raise Unavailable(
+                f"the NATS server cannot be reached: {why}",
+                remedy="check --broker, or [broker] of the file that --config names",
+            ) from error
         try:
             yield client
         finally:

@@ -31,10 +31,10 @@ class Tally:
 class Orders:
     """The table of orders under a prefix, and the outbox beside it."""
 
-    def __init__(self, database: Database, prefix: str, topic: str, clock: Clock) -> None:
+    def __init__(self, database: Database, schema: str | None, prefix: str, topic: str, clock: Clock) -> None:
         self._database, self._topic, self._clock = database, topic, clock
-        self._outbox = Outbox(prefix=prefix)
-        self._metadata = sa.MetaData()
+        self._outbox = Outbox(schema=schema, prefix=prefix)
+        self._metadata = sa.MetaData(schema=schema)
         self._table = sa.Table(
             f"{prefix}orders",
             self._metadata,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from fencepost import app, plugins
 from fencepost.clock import Clock
 from fencepost.config import Config, load
+from fencepost.demo.configuration import Setup
 from fencepost.demo.databases import Database, database
 from fencepost.demo.nats_server import nats_server
 from fencepost.demo.orders import Orders
@@ -21,13 +21,10 @@ from fencepost.demo.records import DemoOptions
 from fencepost.errors import ConfigurationError, FencepostError
 from fencepost.sql.tables import tables
 
-TTL_S = 2.0
-_DATABASE, _BROKER = "FENCEPOST_DEMO_DATABASE", "FENCEPOST_DEMO_BROKER"
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What there is. ``env`` holds the URLs for the relays: they may have passwords, so no file has them."""
+    """What there is. ``env`` is what the relays need to read the configuration: no file has what may be secret."""
 
     folder: Path
     config_file: Path
@@ -45,21 +42,23 @@ async def place(options: DemoOptions, clock: Clock) -> AsyncIterator[Place]:
         folder = Path(tempfile.mkdtemp(prefix="fencepost-demo-"))
         if not options.keep:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        url = options.database or f"sqlite:///{folder / 'orders.db'}"
-        broker = options.broker
+        given = options.config
+        url = options.database or (given.database.url if given else f"sqlite:///{folder / 'orders.db'}")
+        broker = options.broker or (given.broker.url if given else None)
         if broker is None:
             broker = await stack.enter_async_context(nats_server(folder, clock))
-        topic = f"fencepost-demo-{run_id}"
-        stage = _stage(broker, topic, clock)
-        env = {_DATABASE: url, _BROKER: broker}
+        setup = Setup(run_id, url, broker, given, _used(options))
+        stage = _stage(setup, clock)
+        text, env = setup.written(stage.settings)
         file = folder / "fencepost.toml"
-        file.write_text(_configuration(run_id, stage), encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         config = load(file, env)
         store = database(url)
         stack.push_async_callback(store.close)
-        orders = Orders(store, config.database.prefix, topic, clock)
+        orders = Orders(store, config.database.schema, config.database.prefix, setup.topic, clock)
         if not options.keep:
             stack.push_async_callback(_drop_tables, store, orders, config)
+        await _reach(config)
         await app.schema(config).apply()
         await orders.create()
         if not options.keep:
@@ -68,15 +67,19 @@ async def place(options: DemoOptions, clock: Clock) -> AsyncIterator[Place]:
         yield Place(folder, file, config, env, orders, stage)
 
 
-def _configuration(run_id: str, stage: Stage) -> str:
-    settings = "".join(f"{name} = {json.dumps(value)}\n" for name, value in stage.settings.items())
-    return (
-        f'[relay]\nname = "demo-{run_id}"\n\n'
-        f'[database]\nurl = "${{{_DATABASE}}}"\nprefix = "fencepost_demo_{run_id}_"\n\n'
-        f'[broker]\nurl = "${{{_BROKER}}}"\n{settings}\n'
-        f"[lease]\nttl_s = {TTL_S}\n\n"
-        f'[log]\nformat = "json"\n'
-    )
+async def _reach(config: Config) -> None:
+    """Ask the broker as a relay does, which says best what is wrong with it."""
+    broker = app.broker(config)
+    try:
+        await broker.open()
+    finally:
+        await broker.close()
+
+
+def _used(options: DemoOptions) -> set[str]:
+    """The sections of a configuration that count: a URL that is given otherwise stands for its whole section."""
+    instead = {"database": options.database, "broker": options.broker}
+    return {"relay", "lease", *(section for section, url in instead.items() if url is None)}
 
 
 async def _drop_tables(store: Database, orders: Orders, config: Config) -> None:
@@ -87,15 +90,16 @@ async def _drop_tables(store: Database, orders: Orders, config: Config) -> None:
         await store.run(metadata.drop_all)
 
 
-def _stage(url: str, topic: str, clock: Clock) -> Stage:
-    name = plugins.name_of("broker", url)
+def _stage(setup: Setup, clock: Clock) -> Stage:
+    options = setup.broker()
+    name = plugins.name_of("broker", options.url)
     plugins.load("broker", name)  # says which extra is missing
     if name == "nats":
         from fencepost.demo.nats_stage import NatsStage
 
-        return NatsStage(url, topic, clock)
+        return NatsStage(options, setup.topic, clock)
     if name == "kafka":
         from fencepost.demo.kafka_stage import KafkaStage
 
-        return KafkaStage(url, topic)
-    raise ConfigurationError("the demonstration does not know this broker", remedy="--broker takes nats and kafka URLs")
+        return KafkaStage(options, setup.topic)
+    raise ConfigurationError("the demonstration does not know this broker", remedy="it takes nats and kafka URLs")

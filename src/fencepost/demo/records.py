@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fencepost.config import Config
 from fencepost.history import Report
 
 Phase = Literal["starting", "writing", "draining", "reading back", "done"]
@@ -12,7 +13,8 @@ Phase = Literal["starting", "writing", "draining", "reading back", "done"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """``database`` and ``broker`` are URLs; None is a SQLite file and a NATS server of the demonstration's own.
+    """``database`` and ``broker`` are URLs, used as they are; otherwise ``config`` names the servers, with all that it
+    says of them. Without any of these a SQLite file and a NATS server of the demonstration's own are used.
 
     ``rate_per_s`` counts orders; ``kills`` is how often the leader is killed, ``pause`` whether it is also paused once.
     ``seed`` decides everything that is drawn; None draws anew. ``keep`` leaves files, tables and topics where they are.
@@ -20,6 +22,7 @@ class DemoOptions:
 
     database: str | None = None
     broker: str | None = None
+    config: Config | None = None
     seconds: float = 20.0
     rate_per_s: float = 200.0
     kills: int = 5

@@ -13,8 +13,9 @@ from fencepost.config import mask_url
 from fencepost.demo.arrivals import Arrivals
 from fencepost.demo.chance import Chance, new_seed
 from fencepost.demo.chaos import Chaos, Leader, plan
+from fencepost.demo.configuration import TTL_S
 from fencepost.demo.fleet import Fleet
-from fencepost.demo.place import TTL_S, Place, place
+from fencepost.demo.place import Place, place
 from fencepost.demo.records import DemoOptions, DemoResult, Phase, Snapshot
 from fencepost.errors import RetryError, Unavailable
 from fencepost.history import compare

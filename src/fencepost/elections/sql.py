@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
 from fencepost.elections.sql_databases import Database, database
-from fencepost.errors import Contention
+from fencepost.errors import AccessDenied, Contention
 from fencepost.ports import Holder, LeaseOptions, Term
 from fencepost.sql.lease import LeaseRow, LeaseStatements
 from fencepost.sql.link import Link, Wire
@@ -48,6 +48,14 @@ class SqlLeaseStore:
         self._link.reopen()
         async with self._link.use(self._timeout_s):
             pass
+
+    async def rehearse(self) -> None:
+        """Change nothing. Raises AccessDenied where this user may not take leases, Unavailable where nobody may now."""
+        try:
+            async with self._link.use(self._timeout_s) as wire:
+                await self._database.rehearse(wire)
+        except AccessDenied as error:
+            raise AccessDenied(f"no lease can be taken or kept: {error.what}", remedy=error.remedy) from error
 
     async def acquire(self, name: str, owner: str, ttl_s: float) -> Term | None:
         """A new term, or None; see LeaseStore."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,15 +17,16 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from fencepost.errors import ConfigurationError, MissingExtra, SchemaMissing
+from fencepost.errors import AccessDenied, ConfigurationError, MissingExtra, SchemaMissing, Unavailable
 from fencepost.ports import LeaseOptions
-from fencepost.sql.faults import APPLY
+from fencepost.sql.faults import APPLY, READ_ONLY
 from fencepost.sql.link import Wire
 from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
 from fencepost.sql.tables import tables
 
 Ring = Callable[[str | None], None]
 
+_RIGHTS = ("SELECT", "INSERT", "UPDATE")
 _SWITCHED_OFF = 'none: session_evidence = "off"'
 _POOLED = "none: a connection pooler stands before the server, so that a session is not its client's alone"
 
@@ -57,6 +59,10 @@ class Database(Protocol):
         """Get a new connection ready. ``ring`` is called with the name of a lease that was released, ``lost`` when the
         connection has ended. Raises SchemaMissing.
         """
+        ...
+
+    async def rehearse(self, wire: Wire) -> None:
+        """Change nothing. Raises AccessDenied where this user may not write leases, Unavailable where nobody may."""
         ...
 
     async def notify(self, wire: Wire, name: str) -> None:
@@ -129,6 +135,19 @@ class Postgresql:
         self.evidence = "an advisory lock of the owner's session" if self._wanted else _SWITCHED_OFF
         return AdvisoryLocks(wire, space) if self._wanted else NoEvidence()
 
+    async def rehearse(self, wire: Wire) -> None:
+        named = self.engine.dialect.identifier_preparer.format_table(self.table)
+        may = [sa.func.has_table_privilege(named, right).label(right) for right in _RIGHTS]
+        row = await wire.first(sa.select(sa.func.current_setting("transaction_read_only").label("frozen"), *may))
+        assert row is not None  # noqa: S101 - a SELECT without FROM has one row
+        if row.frozen == "on":
+            raise Unavailable(
+                f"{self.place}: no lease can be taken or kept in read-only transactions", remedy=READ_ONLY
+            )
+        if lacking := [right for right in _RIGHTS if not getattr(row, right)]:
+            what = f"{self.place}: this user may not {' and '.join(lacking)} {named}"
+            raise AccessDenied(what, remedy=f"GRANT {', '.join(_RIGHTS)} ON {named} TO ...")
+
     async def notify(self, wire: Wire, name: str) -> None:
         await wire.first(sa.select(sa.func.pg_notify(self._channel, name)))
 
@@ -156,7 +175,7 @@ class Sqlite:
         _library("aiosqlite", "sqlite")
         if options.schema is not None:
             raise ConfigurationError("SQLite has no schemas", remedy="leave schema out")
-        path = _database_file(options.url)
+        self._path = path = _database_file(options.url)
         self.place = f"sqlite:///{path}"
         self.table = tables(prefix=options.prefix).lease
         self._evidence, self.evidence = self._files(options.settings, path)
@@ -186,6 +205,13 @@ class Sqlite:
     async def opened(self, wire: Wire, ring: Ring, lost: Callable[[], None]) -> SessionEvidence:
         await wire.first(sa.select(self.table).limit(0))
         return self._evidence
+
+    async def rehearse(self, wire: Wire) -> None:
+        for path in (self._path, self._path.parent):  # the journal stands beside the file
+            if not os.access(path, os.W_OK):
+                raise AccessDenied(
+                    f"{path} is read-only for this process", remedy="let the user of this process write to it"
+                )
 
     async def notify(self, wire: Wire, name: str) -> None:
         return  # candidates look at the lock file, which goes away, and at the row

@@ -10,17 +10,26 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import IO, Any, NamedTuple, TypeVar
 
 from fencepost import events
 from fencepost.clock import SYSTEM_CLOCK, Clock
+from fencepost.words import counted
 
 LOGGER_NAME = "fencepost"
 SUMMARY_EVERY_S = 10.0
 SAME_CAUSE_EVERY_S = 60.0
+STRANGER_KNOWN_S = 600.0
+
+_SAME_NAME = (
+    "fenced again by a relay that has no lease in this lease store: a relay of the same name, for another database, "
+    "publishes to this broker. Give each outbox a [relay] name of its own; until then they stop each other"
+)
 
 E = TypeVar("E", bound=events.Event)
 
@@ -38,19 +47,17 @@ _LINES: dict[type[events.Event], _Line] = {
     events.LeaseAcquired: _Line(logging.INFO, "lease_acquired", "leading, term {token}"),
     events.LeaseEnded: _Line(logging.INFO, "lease_ended", "term {token} is over: {reason}"),
     events.TakenOver: _Line(
-        logging.INFO, "taken_over", "taken over at the broker in {duration_s:.3f} s, {receipts} receipts read"
+        logging.INFO, "taken_over", "taken over at the broker in {duration_s:.3f} s, {count[receipts]} read"
     ),
-    events.ReceiptsSettled: _Line(
-        logging.INFO, "receipts_settled", "settled {rows} messages that were already published"
-    ),
+    events.ReceiptsSettled: _Line(logging.INFO, "receipts_settled", "settled {count[rows]}, already published"),
     events.DatabaseFellBack: _Line(
         logging.ERROR,
         "database_fell_back",
-        "the database has lost its last transactions (a fail-over or a restored backup?); "
-        "positions up to {position} are reserved",
+        "the database has lost its last transactions (a fail-over or a restored backup?), or another outbox's relay "
+        "has the same name at this broker; positions up to {position} are reserved",
     ),
-    events.Published: _Line(logging.DEBUG, "published", "published {messages} messages in {duration_s:.3f} s"),
-    events.Settled: _Line(logging.DEBUG, "settled", "settled {rows} messages"),
+    events.Published: _Line(logging.DEBUG, "published", "published {count[messages]} in {duration_s:.3f} s"),
+    events.Settled: _Line(logging.DEBUG, "settled", "settled {count[rows]}"),
     events.NotSettled: _Line(
         logging.WARNING, "not_settled", "published messages are not settled yet, the next owner does it: {cause}"
     ),
@@ -60,16 +67,25 @@ _LINES: dict[type[events.Event], _Line] = {
         "message {message_id} for {topic} failed (attempt {attempts}), next try in {delay_s:.1f} s: {cause}",
     ),
     events.MessageParked: _Line(
-        logging.ERROR, "message_parked", "message {message_id} for {topic} is parked after {attempts} attempts: {cause}"
+        logging.ERROR, "message_parked", "message {message_id} for {topic} is parked after {count[attempts]}: {cause}"
     ),
     events.CircuitOpened: _Line(
-        logging.WARNING, "circuit_opened", "cannot go on, next try in {delay_s:.1f} s ({failures} failures): {cause}"
+        logging.WARNING, "circuit_opened", "cannot go on, next try in {delay_s:.1f} s ({count[failures]}): {cause}"
     ),
     events.CircuitClosed: _Line(logging.INFO, "circuit_closed", "going on after {open_s:.1f} s"),
     events.OwnerFenced: _Line(
         logging.WARNING, "owner_fenced", "fenced: another relay has taken over, term {token} stops at once"
     ),
 }
+
+_COUNTED = {
+    "messages": "message",
+    "rows": "message",
+    "receipts": "receipt",
+    "attempts": "attempt",
+    "failures": "failure",
+}
+"""What the number in a field counts: {count[rows]} in a text is "1 message"."""
 
 
 @dataclass(slots=True)
@@ -91,6 +107,9 @@ class _Lane:
     cause: str | None = None
     cause_told: float = 0.0
     leader: str | None = None
+    fenced_token: int | None = None
+    strangers: list[float] = field(default_factory=list)
+    """When it was fenced by somebody who has no lease here."""
 
 
 class LogObserver:
@@ -110,6 +129,7 @@ class LogObserver:
             if line.level > logging.DEBUG:
                 self._summarise(event.lane, lane)
             self._tell(event, line)
+        self._look_for_strangers(lane, event)
         if self._clock.monotonic() - lane.totals.since >= SUMMARY_EVERY_S:
             self._summarise(event.lane, lane)
 
@@ -146,6 +166,21 @@ class LogObserver:
             lane.leader = None
         return True
 
+    def _look_for_strangers(self, lane: _Lane, event: events.Event) -> None:
+        """Who fences us has a later term. Where the next one is ours again, it has its leases elsewhere.
+
+        Once may have another cause: Kafka itself fences who lets a transaction expire.
+        """
+        if isinstance(event, events.OwnerFenced):
+            lane.fenced_token = event.token
+        elif isinstance(event, events.LeaseAcquired) and lane.fenced_token is not None:
+            now, is_stranger = self._clock.monotonic(), event.token == lane.fenced_token + 1
+            lane.fenced_token = None
+            known = [moment for moment in lane.strangers if now - moment < STRANGER_KNOWN_S]
+            lane.strangers = [*known, now] if is_stranger else known
+            if is_stranger and len(known) in {1, 10, 100, 1000}:
+                self._log(logging.ERROR, "same_name_elsewhere", event.lane, _SAME_NAME, {"times": len(lane.strangers)})
+
     def _summarise(self, name: str, lane: _Lane) -> None:
         totals, now = lane.totals, self._clock.monotonic()
         if not totals.batches:
@@ -157,14 +192,16 @@ class LogObserver:
             "batches": totals.batches,
             "oldest_age_max_s": round(totals.oldest_age_max_s, 3),
         }
-        text = f"published {totals.messages:,} messages in {totals.batches:,} batches"
+        text = f"published {counted(totals.messages, 'message')} in {counted(totals.batches, 'batch')}"
         self._log(logging.INFO, "published_total", name, text, fields)
 
     def _tell(self, event: events.Event, line: _Line) -> None:
         fields = {f.name: getattr(event, f.name) for f in dataclasses.fields(event) if f.name != "lane"}
         error = fields.pop("error", None)
         shown = {name: self._shown(value) for name, value in fields.items()}
-        text = line.text.format(**{**shown, "event": type(event).__name__, "owner": shown.get("owner") or "nobody yet"})
+        count = {name: counted(fields[name], noun) for name, noun in _COUNTED.items() if name in fields}
+        words = {**shown, "count": count, "event": type(event).__name__, "owner": shown.get("owner") or "nobody yet"}
+        text = line.text.format(**words)
         self._log(line.level, line.name, event.lane, text, shown, error)
 
     def _shown(self, value: Any) -> Any:
@@ -185,7 +222,9 @@ def _line(event: events.Event) -> _Line:
     if isinstance(event, events.ReceiptsSettled) and not event.rows:
         return line._replace(level=logging.DEBUG)
     if isinstance(event, events.Settled) and event.rows < event.expected:
-        return line._replace(level=logging.WARNING, text="settled {rows} of {expected}: others had settled the rest")
+        return line._replace(
+            level=logging.WARNING, text="settled {count[rows]} of {expected}: others had settled the rest"
+        )
     if isinstance(event, events.LeaseEnded) and event.reason != "released":
         return line._replace(level=logging.WARNING)
     return line
@@ -212,9 +251,28 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S")
 
 
+class _Handler(logging.StreamHandler[IO[str]]):
+    """One whose stream may fail: a relay that cannot write its log goes on, and says so once."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(stream)
+        self._said = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
+        """Called in place of an exception."""
+        error = sys.exception()
+        cause = error if isinstance(error, OSError) else getattr(error, "__cause__", None)
+        if not isinstance(cause, OSError):
+            super().handleError(record)
+        elif not self._said and sys.stderr is not None:
+            self._said = True
+            with suppress(OSError):
+                sys.stderr.write(f"the log cannot be written: {cause.strerror}; the relay goes on without it\n")
+
+
 def configure(*, as_json: bool, level: str, stream: IO[str]) -> None:
     """Let the logger "fencepost" write to ``stream`` and nowhere else, for a process that has no logging of its own."""
-    handler = logging.StreamHandler(stream)
+    handler = _Handler(stream)
     handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     logger = logging.getLogger(LOGGER_NAME)
     for old in list(logger.handlers):

@@ -1,9 +1,12 @@
-"""What a SQL database's error means to the caller: one of the four families.
+"""What a SQL database's error means to the caller: one of the four families, and what to do about it.
 
 It is told by what the server says (SQLSTATE, SQLite's result code), so that no driver need be known here.
 """
 
 from __future__ import annotations
+
+import re
+import ssl
 
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 
@@ -19,6 +22,8 @@ from fencepost.errors import (
 )
 
 APPLY = "run `fencepost schema apply`"
+UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
+SILENT = "look at the server and at the network between: it takes connections, or loses them, without an answer"
 
 _SQLSTATES: dict[str, type[FencepostError]] = {
     "08": ConnectionLost,
@@ -42,6 +47,65 @@ _SQLSTATES: dict[str, type[FencepostError]] = {
     "57P05": ConnectionLost,
 }
 
+READ_ONLY = (
+    "the server is a standby, or this user's transactions are read-only: name the primary, or all hosts and"
+    " target_session_attrs=primary, and look at default_transaction_read_only"
+)
+_RIGHTS = "docs/databases.md lists the rights of the application and of the relay"
+
+# By SQLSTATE, or by its class where all of it means the same.
+_REMEDIES: dict[str, str] = {
+    "25006": READ_ONLY,
+    "28": "look at the server's pg_hba.conf, and at the user and the database in the URL",
+    "28P01": 'check user and password in the URL; "${NAME}" there takes the environment variable NAME',
+    "3D000": "create the database (createdb), or name another one in the URL",
+    "3F000": APPLY,
+    "42501": f"grant this user what is missing, or name another user in the URL; {_RIGHTS}",
+    "42703": APPLY,
+    "42P01": APPLY,
+    "53100": "make room on the server's disk",
+    "53200": "give the server more memory, or let it do less at once",
+    "53300": "close connections, or raise max_connections or the role's CONNECTION LIMIT: a relay that leads has three,"
+    " one that stands by has one",
+    "57P03": "wait: the server is starting, stopping or recovering",
+}
+
+_TLS_WANTED = "the server takes this user only with TLS, or not from here: add sslmode=require to the URL, or a line to"
+_HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"no pg_hba\.conf entry .*(?:no encryption|SSL off)"), f"{_TLS_WANTED} pg_hba.conf"),
+    (
+        re.compile(r"no pg_hba\.conf entry "),
+        "add a line for this host, user and database to the server's pg_hba.conf; where it has one for connections"
+        " without TLS, add sslmode=disable to the URL",
+    ),
+    (
+        re.compile(r'role "(?P<name>.*)" does not exist'),
+        "create it (CREATE ROLE ... LOGIN), or name another user in the URL",
+    ),
+    (
+        re.compile(r'role "(?P<name>.*)" is not permitted to log in'),
+        "ALTER ROLE {name} LOGIN, or name another user in the URL",
+    ),
+    (
+        re.compile(r"permission denied for schema (?P<name>.*)"),
+        "GRANT USAGE ON SCHEMA {name} TO ... (and CREATE, for who is to create the tables there)",
+    ),
+    (
+        re.compile(r"permission denied for database (?P<name>.*)"),
+        "GRANT CREATE ON DATABASE {name} TO ..., or let somebody else create the schema",
+    ),
+    (
+        re.compile(r"permission denied for (?:table|relation|sequence) (?P<name>.*)"),
+        f"GRANT ... ON {{name}} TO ...; {_RIGHTS}",
+    ),
+)
+"""What the same SQLSTATE leaves open is told by the text, where the server speaks English."""
+
+_TLS_REFUSED = "turn TLS on at the server (ssl = on), or write sslmode=prefer or sslmode=disable in the URL"
+_NOT_TRUSTED = (
+    "name the authority's certificate in the URL (sslrootcert=FILE), and the host as the server's own one does"
+)
+
 _SQLITE_CODES: dict[int, type[FencepostError]] = {
     3: AccessDenied,  # SQLITE_PERM
     5: Contention,  # SQLITE_BUSY
@@ -54,6 +118,16 @@ _SQLITE_CODES: dict[int, type[FencepostError]] = {
 }
 
 
+_SQLITE_REMEDIES: dict[int, str] = {
+    3: "let the user of this process read and write the file and its folder",
+    8: "let the user of this process write to the file and its folder",
+    11: "restore the file from a backup",
+    13: "make room on the disk",  # SQLITE_FULL
+    14: f"check that its folder exists and may be used, then {APPLY}",
+    26: "check the path: the file is something else",
+}
+
+
 def fault_of(error: Exception, place: str) -> FencepostError | None:
     """The error of a call to the database at ``place``, as its family; None where it has nothing to do with one."""
     if isinstance(error, FencepostError):
@@ -61,10 +135,37 @@ def fault_of(error: Exception, place: str) -> FencepostError | None:
     said = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     kind = _kind(said)
     if kind is None and isinstance(error, OSError):
-        kind = Unavailable
+        kind = ConfigurationError if is_about_tls(error) else Unavailable
     if kind is None and isinstance(error, DBAPIError | InvalidRequestError):
         kind = ConnectionLost  # without a word from the server: the connection is closed, or cannot be used any more
-    return None if kind is None else kind(f"{place}: {_line(said)}", remedy=APPLY if kind is SchemaMissing else "")
+    return None if kind is None else kind(f"{place}: {_line(said)}", remedy=remedy_of(said))
+
+
+def remedy_of(said: BaseException) -> str:
+    """What a person can do about an error; "" where nothing is known."""
+    if (state := getattr(said, "sqlstate", None)) is not None:
+        return _hint(str(said)) or _REMEDIES.get(state) or _REMEDIES.get(state[:2], "")
+    if (code := getattr(said, "sqlite_errorcode", None)) is not None:
+        return APPLY if _is_missing(said) else _SQLITE_REMEDIES.get(code & 0xFF, "")
+    if is_about_tls(said):
+        return _NOT_TRUSTED if isinstance(said, ssl.SSLError) else _TLS_REFUSED
+    was_connected = isinstance(said, ConnectionResetError | ConnectionAbortedError | BrokenPipeError | ssl.SSLError)
+    return UNREACHABLE if isinstance(said, OSError) and not was_connected else ""
+
+
+def _hint(text: str) -> str:
+    found = ((pattern.search(text), remedy) for pattern, remedy in _HINTS)
+    return next((remedy.format(**match.groupdict()) for match, remedy in found if match), "")
+
+
+def is_about_tls(error: BaseException) -> bool:
+    """A certificate that is not trusted, or a server without TLS: waiting does not mend either."""
+    refused = isinstance(error, OSError) and "rejected SSL upgrade" in str(error)
+    return refused or isinstance(error, ssl.SSLCertVerificationError)
+
+
+def _is_missing(said: BaseException) -> bool:
+    return "no such table" in str(said) or "no such column" in str(said)
 
 
 def _kind(said: BaseException) -> type[FencepostError] | None:
@@ -73,9 +174,11 @@ def _kind(said: BaseException) -> type[FencepostError] | None:
         return _SQLSTATES.get(state) or _SQLSTATES.get(state[:2], Unavailable)
     code = getattr(said, "sqlite_errorcode", None)
     if code is not None:
-        missing = "no such table" in str(said) or "no such column" in str(said)
-        return SchemaMissing if missing else _SQLITE_CODES.get(code & 0xFF, Unavailable)
-    return ConnectionLost if type(said).__module__.partition(".")[0] in {"asyncpg", "sqlite3"} else None
+        return SchemaMissing if _is_missing(said) else _SQLITE_CODES.get(code & 0xFF, Unavailable)
+    library = type(said).__module__.partition(".")[0]
+    if library == "asyncpg" and isinstance(said, ValueError):
+        return ConfigurationError  # something in the URL, before any server was asked
+    return ConnectionLost if library in {"asyncpg", "sqlite3"} else None
 
 
 def _line(error: BaseException) -> str:

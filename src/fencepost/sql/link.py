@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql import Executable
 
 from fencepost.errors import ConnectionLost, DeadlineExceeded
-from fencepost.sql.faults import fault_of
+from fencepost.sql.faults import SILENT, fault_of
 
 _GOODBYE_S = 0.5  # how long a connection that is dropped may hold up its caller
 
@@ -76,7 +76,7 @@ class Link:
                     await self._drop()
                     raise
         except TimeoutError as error:
-            raise DeadlineExceeded(f"{self._place} did not answer within {timeout_s:g} s") from error
+            raise DeadlineExceeded(f"{self._place} did not answer within {timeout_s:g} s", remedy=SILENT) from error
         except Exception as error:
             fault = ConnectionLost(f"{self._place} was closed") if self._closed else fault_of(error, self._place)
             if fault is None or fault is error:

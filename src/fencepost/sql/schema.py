@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, ExecutableDDLElement
 
-from fencepost.sql.tables import STORAGE, Tables
+from fencepost.sql.tables import Tables, storage
 
 
 def all_tables(t: Tables) -> list[sa.Table]:
@@ -30,10 +30,10 @@ def schema_statement(t: Tables, dialect: Dialect) -> str | None:
 def table_statements(table: sa.Table, dialect: Dialect) -> list[str]:
     """CREATE TABLE, how PostgreSQL is to store it, and its indexes."""
     indexes = sorted(table.indexes, key=lambda index: str(index.name))
-    storage = table.info.get(STORAGE) if dialect.name == "postgresql" else None
+    stored = storage(table) if dialect.name == "postgresql" else None
     elements: list[ExecutableDDLElement] = [
         CreateTable(table, if_not_exists=True),
-        *([] if storage is None else [storage]),
+        *([] if stored is None else [stored]),
         *(CreateIndex(index, if_not_exists=True) for index in indexes),
     ]
     return [_text(element, dialect) for element in elements]

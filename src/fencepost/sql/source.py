@@ -227,7 +227,8 @@ class _Writer:
         names = [c.name for c in parked.c if c.name in self._o]
         reason = sa.cast(self._bind("reason", sa.Text), sa.Text)
         # Locked, so that a row which somebody settles at this moment is not parked as well.
-        rows = sa.select(reason, self._now, *(self._o[n] for n in names)).where(self._this_row()).with_for_update()
+        values = {name: self._o[name] for name in names} | {"attempts": self._o.attempts + sa.literal_column("1")}
+        rows = sa.select(reason, self._now, *values.values()).where(self._this_row()).with_for_update()
         make: Any = postgresql.insert if self._native else sqlite.insert
         insert = make(parked).from_select(["reason", "parked_at", *names], rows, include_defaults=False)
         changes = {c.name: insert.excluded[c.name] for c in parked.c if not c.primary_key}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
@@ -86,15 +87,20 @@ def _compile_store_as(element: StoreAs, compiler: DDLCompiler, **_: object) -> s
     return f"ALTER TABLE {compiler.preparer.format_table(element.table)} SET ({given})"
 
 
-STORAGE = "fencepost_storage"
-"""Under this name a table's ``info`` holds its StoreAs."""
+# Not in the table's info, which Alembic would write into a migration.
+_stored: WeakKeyDictionary[sa.Table, dict[str, str]] = WeakKeyDictionary()
 
 
 def _store_as(table: sa.Table, settings: dict[str, str]) -> None:
     """Whoever creates the table, ``metadata.create_all`` too, sets these after it."""
-    statement = StoreAs(table, settings)
-    sa.event.listen(table, "after_create", statement.execute_if(dialect="postgresql"))
-    table.info[STORAGE] = statement
+    sa.event.listen(table, "after_create", StoreAs(table, settings).execute_if(dialect="postgresql"))
+    _stored[table] = settings
+
+
+def storage(table: sa.Table) -> StoreAs | None:
+    """How PostgreSQL is to store a table of an outbox; None where it is stored as any other."""
+    settings = _stored.get(table)
+    return None if settings is None else StoreAs(table, settings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,13 +72,48 @@ _NAMES: dict[type[FencepostError], str] = {
         VOTER_NOT_FOUND""",
 }
 
+_LOGIN = "check security.protocol, sasl.mechanism, sasl.username and sasl.password, and ssl.ca.location"
+_NETWORK = "is the cluster running? check the hosts and ports in the URL, and that security.protocol fits that listener"
+_ADVERTISED = f"{_NETWORK}; brokers must be reachable under the names of their advertised.listeners too"
+_TOO_LARGE = (
+    "two settings limit it: message.max.bytes of the relay (in [broker], 1,000,000 unless it is set) and"
+    " max.message.bytes of the topic (1,048,588 unless it is set); they count key, headers and framing too."
+    " Outbox(max_bytes=...) refuses such a message when it is added"
+)
+
 _REMEDIES: dict[type[FencepostError], str] = {
     AccessDenied: (
-        "check security.protocol, sasl.* and ssl.*, and the user's rights: Describe and Write on the topics; Describe,"
-        " DescribeConfigs, Read and Write on the topic of the receipts; Describe and Write on the transactional ids"
-        " that begin with fencepost."
+        "check the user's rights: Describe and Write on the topics; Describe, DescribeConfigs, Read and Write on the"
+        " topic of the receipts; Describe and Write on the transactional ids that begin with fencepost."
     ),
     GuaranteeUnavailable: "transactions need Kafka 2.5 or newer, or a server that speaks its protocol to that extent",
+    SchemaMissing: "create the topic, or set create = true so that the relay does",
+}
+
+_REMEDIES_BY_NAME = {
+    "_ALL_BROKERS_DOWN": _ADVERTISED,
+    "_AUTHENTICATION": _LOGIN,
+    "_BAD_MSG": f"{_NETWORK}; what answers there may be no Kafka",
+    "_RESOLVE": "check the names of the hosts in the URL, and those in the brokers' advertised.listeners",
+    "_SSL": _LOGIN,
+    "_TIMED_OUT": _ADVERTISED,
+    "_TRANSPORT": _NETWORK,
+    "ILLEGAL_SASL_STATE": _LOGIN,
+    "INVALID_PARTITIONS": "set partitions to a number from 1, or leave it out",
+    "INVALID_RECORD": (
+        "a compacted topic takes no message without a key: give the message one (key=...), or send it to another topic"
+    ),
+    "INVALID_REPLICATION_FACTOR": "set replication_factor to at most the number of brokers",
+    "INVALID_TIMESTAMP": "compare the clocks of the relay and of the brokers",
+    "INVALID_TRANSACTION_TIMEOUT": "lower timeout_s: twice that is more than the broker's transaction.max.timeout.ms",
+    "MSG_SIZE_TOO_LARGE": _TOO_LARGE,
+    "NOT_ENOUGH_REPLICAS": "start the brokers that are missing, or lower the topic's min.insync.replicas",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "start the brokers that are missing, or lower the topic's min.insync.replicas",
+    "POLICY_VIOLATION": "the cluster forbids it: create the topic yourself, or change partitions, replication_factor",
+    "RECORD_LIST_TOO_LARGE": _TOO_LARGE,
+    "SASL_AUTHENTICATION_FAILED": _LOGIN,
+    "TOPIC_EXCEPTION": "change the topic's name",
+    "UNSUPPORTED_SASL_MECHANISM": _LOGIN,
 }
 
 
@@ -88,6 +123,8 @@ def codes(names: Iterable[str]) -> frozenset[int]:
 
 
 _FAMILIES = {code: family for family, names in _NAMES.items() for code in codes(names.split())}
+
+_REMEDIES_BY_CODE = {code: text for name, text in _REMEDIES_BY_NAME.items() for code in codes([name])}
 
 TOO_LARGE = codes(["MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"])
 """Said of a message, or of all the messages that were sent in one piece."""
@@ -137,15 +174,20 @@ def cause(exception: KafkaException | SystemError) -> KafkaError:
     return error
 
 
+def remedy_of(code: int) -> str:
+    """What a person can do about an error; "" where nothing is known."""
+    return _REMEDIES_BY_CODE.get(code) or _REMEDIES.get(family(code), "")
+
+
 def fault(error: KafkaError, doing: str) -> FencepostError:
     """The error to raise while ``doing`` something that is not about one message ("Kafka, while <doing>: ...")."""
     kind = family(error.code())
     if kind is ParkError:  # nothing here is a message of the application's
         kind = ConfigurationError
-    return kind(f"Kafka, while {doing}: {error.str()} ({error.name()})", remedy=_REMEDIES.get(kind, ""))
+    return kind(f"Kafka, while {doing}: {error.str()} ({error.name()})", remedy=remedy_of(error.code()))
 
 
 def not_taken(error: KafkaError) -> ParkError:
     """Why a message is set aside: at once where it is to blame itself, after some attempts where its topic is."""
     what = f"Kafka does not take the message: {error.str()} ({error.name()})"
-    return ParkError(what, at_once=error.code() in OF_A_MESSAGE)
+    return ParkError(what, remedy=remedy_of(error.code()), at_once=error.code() in OF_A_MESSAGE)

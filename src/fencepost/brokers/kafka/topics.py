@@ -23,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 )
 
 from fencepost.brokers.kafka.deadline import Deadline
-from fencepost.brokers.kafka.faults import OF_A_TOPIC, cause, family, fault
+from fencepost.brokers.kafka.faults import OF_A_TOPIC, cause, family, fault, remedy_of
 from fencepost.brokers.kafka.settings import TOPIC_RULE, Settings, is_topic
 from fencepost.errors import (
     AccessDenied,
@@ -96,17 +96,24 @@ class Topics:
                 return
         elif family(answer.code()) is not SchemaMissing:
             raise fault(answer, f"looking up the topic of the receipts, {name}")
+        exists = isinstance(answer, TopicDescription)
         if not self._create:
-            raise SchemaMissing(
-                f"the topic {name} of the receipts is missing, or has no partition {partition}",
-                remedy=f"create it (cleanup.policy=compact, {partition + 1} or more partitions), or set create = true",
-            )
-        self._make_receipts(name, partition + 1, deadline, exists=isinstance(answer, TopicDescription))
+            raise self._missing_receipts(name, partition, exists=exists)
+        self._make_receipts(name, partition + 1, deadline, exists=exists)
 
     # -- the topic of the receipts -------------------------------------------------------------------------------------
 
+    def _missing_receipts(self, name: str, partition: int, *, exists: bool) -> SchemaMissing:
+        how = f"--alter --topic {name} --partitions {partition + 1}"
+        if not exists:
+            how = f"--create --topic {name} --partitions {partition + 1} --config cleanup.policy=compact"
+        return SchemaMissing(
+            f"the topic {name} of the receipts " + (f"has no partition {partition}" if exists else "does not exist"),
+            remedy=f"kafka-topics.sh --bootstrap-server {self._settings.servers} {how}; or set create = true",
+        )
+
     def _make_receipts(self, name: str, partitions: int, deadline: Deadline, *, exists: bool) -> None:
-        doing = f"creating {partitions} partitions of the topic of the receipts, {name}"
+        doing = f"creating partition {partitions - 1} of the topic of the receipts, {name}"
         error = (
             self._add_partitions(name, partitions, deadline) if exists else self._add_topic(name, partitions, deadline)
         )
@@ -117,7 +124,7 @@ class Topics:
         appears = deadline.sooner(_APPEARS_S)
         while not self._has_partition(name, partitions - 1, deadline):
             if appears.over:
-                raise Unavailable(f"Kafka, while {doing}: they do not appear")
+                raise Unavailable(f"Kafka, while {doing}: it does not appear")
             self._pause.wait(_LOOK_AGAIN_S)
 
     def _add_topic(self, name: str, partitions: int, deadline: Deadline) -> KafkaError | None:
@@ -142,7 +149,8 @@ class Topics:
         if policy != "compact":
             raise ConfigurationError(
                 f"the topic {name} of the receipts has cleanup.policy={policy}: receipts would be lost with time",
-                remedy=f"set cleanup.policy=compact on {name}, or name another topic as receipts_topic",
+                remedy=f"kafka-configs.sh --bootstrap-server {self._settings.servers} --alter --entity-type topics"
+                f" --entity-name {name} --add-config cleanup.policy=compact; or name another topic as receipts_topic",
             )
 
     # -- topics of messages --------------------------------------------------------------------------------------------
@@ -215,7 +223,7 @@ def _illegal(name: str) -> ParkError:
 
 
 def _denied(name: str, error: KafkaError) -> ParkError:
-    remedy = _GRANT if error.code() in OF_A_TOPIC else ""
+    remedy = _GRANT if error.code() in OF_A_TOPIC else remedy_of(error.code())
     return ParkError(f"the topic {name} cannot be used: {error.str()} ({error.name()})", remedy=remedy)
 
 

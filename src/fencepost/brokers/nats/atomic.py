@@ -17,6 +17,7 @@ from fencepost.errors import ConfigurationError, ConnectionLost, ParkError, Unav
 from fencepost.message import Stored
 from fencepost.ports import Lane, Outcome, Term
 from fencepost.receipt import RECEIPTS_KEPT, Receipt, Receipts
+from fencepost.words import counted
 
 PIECE_BYTES = 8_000_000
 """How much of a batch is sent before the server says that it holds it: its queue for a stream takes 128 MB."""
@@ -72,7 +73,7 @@ class AtomicHandoff:
         if failed or not batch:
             return Outcome((), failed)
         self._is_void = True
-        async with self._connection.asking(f"publishing {len(batch)} messages of lane {self._lane.name}"):
+        async with self._connection.asking(f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"):
             await self._hand_off(batch, encoded)
         self._is_void = False
         return Outcome(batch)
@@ -100,7 +101,7 @@ class AtomicHandoff:
         body = receipt.encode()
         if len(body) + RECEIPT_ROOM > self._stream.message_bytes_max:
             raise ConfigurationError(
-                f"the receipt of {len(receipt.positions)} messages has {len(body):,} bytes, "
+                f"the receipt of {counted(len(receipt.positions), 'message')} has {len(body):,} bytes, "
                 f"the stream takes {self._stream.message_bytes_max:,}",
                 remedy="make the batch smaller, or raise max_payload",
             )

@@ -20,7 +20,7 @@ from nats.aio.msg import Msg
 
 from fencepost.brokers.nats import wire
 from fencepost.brokers.nats.address import Address, connect_options
-from fencepost.brokers.nats.errors import NO_RESPONDERS, Refusal, from_library
+from fencepost.brokers.nats.errors import NO_RESPONDERS, SILENT, Refusal, from_library
 from fencepost.brokers.nats.settings import Settings
 from fencepost.errors import (
     AccessDenied,
@@ -47,7 +47,8 @@ async def asking(what: str, timeout_s: float) -> AsyncIterator[None]:
     except library.Error as error:
         raise from_library(error, what) from error
     except TimeoutError as error:
-        raise DeadlineExceeded(f"{what}: no answer from the NATS server within {timeout_s:g} s") from error
+        text = f"{what}: no answer from the NATS server within {timeout_s:g} s"
+        raise DeadlineExceeded(text, remedy=SILENT) from error
     except OSError as error:
         raise from_library(error, what) from error
 

@@ -15,6 +15,7 @@ from fencepost.errors import ConnectionLost, FencepostError, FixError, ParkError
 from fencepost.message import Position, Stored
 from fencepost.ports import Failure, Lane, Outcome
 from fencepost.receipt import Receipts
+from fencepost.words import counted
 
 WINDOW_MESSAGES = 1000
 WINDOW_BYTES = 8_000_000
@@ -61,7 +62,9 @@ class DeduplicatingHandoff:
         progress = _Progress()
         self._is_void = True
         try:
-            async with self._connection.asking(f"publishing {len(batch)} messages of lane {self._lane.name}"):
+            async with self._connection.asking(
+                f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"
+            ):
                 await self._publish(batch, progress)
             self._is_void = False
         except FencepostError:

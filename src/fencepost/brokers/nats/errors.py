@@ -70,6 +70,11 @@ def _by_code(code: int) -> Verdict:
     return Unavailable, ""
 
 
+UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
+SILENT = "is it a NATS server, and does it answer others? timeout_s says how long is waited"
+_LOGIN = "check user, password, token or credentials"
+_PERMITTED = "permit it to the relay's user; docs/brokers.md lists all that it needs (here it is in small letters)"
+
 _CONFIGURED = "change the stream's configuration or the broker's settings"
 _ROOM = "make room: raise the limits, or let consumers and retention free space"
 _ENABLE = "start the server with JetStream (nats-server -js) and allow it for this account"
@@ -156,17 +161,17 @@ _BY_ERR_CODE: dict[int, Verdict] = {
 
 # By the names of their classes, because not every version of the library has each of them.
 _BY_CLASS: dict[str, Verdict] = {
-    "AuthorizationError": (AccessDenied, "check user, password, token or credentials"),
+    "AuthorizationError": (AccessDenied, _LOGIN),
     "InvalidUserCredentialsError": (AccessDenied, "check the credentials file"),
     "SecureConnRequiredError": (FixError, "use TLS: set tls_ca, or nats+tls:// in the URL"),
     "SecureConnWantedError": (FixError, "the server does not offer TLS"),
     "SecureConnFailedError": (FixError, "check tls_ca, tls_cert and tls_key"),
-    "NoServersError": (Unavailable, ""),
+    "NoServersError": (Unavailable, UNREACHABLE),
     "NoRespondersError": (Unavailable, ""),
     "ServerNotInPoolError": (Unavailable, ""),
     "JsonParseError": (Unavailable, ""),
-    "TimeoutError": (DeadlineExceeded, ""),
-    "FlushTimeoutError": (DeadlineExceeded, ""),
+    "TimeoutError": (DeadlineExceeded, SILENT),
+    "FlushTimeoutError": (DeadlineExceeded, SILENT),
     "DrainTimeoutError": (DeadlineExceeded, ""),
     "StaleConnectionError": (ConnectionLost, ""),
     "UnexpectedEOF": (ConnectionLost, ""),
@@ -179,6 +184,7 @@ _BY_CLASS: dict[str, Verdict] = {
     "ConnectionResetError": (ConnectionLost, ""),
     "ConnectionAbortedError": (ConnectionLost, ""),
     "BrokenPipeError": (ConnectionLost, ""),
+    "OSError": (Unavailable, UNREACHABLE),
     "BadSubscriptionError": (FixError, ""),
     "BadSubjectError": (FixError, ""),
     "BadHeaderError": (FixError, ""),
@@ -189,7 +195,7 @@ _BY_CLASS: dict[str, Verdict] = {
     "MsgAlreadyAckdError": (FixError, ""),
 }
 
-_DENIED = ("authorization", "authentication", "permissions violation")
+_DENIED = ("authorization", "authentication")
 
 
 def from_library(error: Exception, what: str) -> FencepostError:
@@ -201,6 +207,9 @@ def from_library(error: Exception, what: str) -> FencepostError:
         if known.__name__ in _BY_CLASS:
             family, remedy = _BY_CLASS[known.__name__]
             return family(text, remedy=remedy)
-    if isinstance(error, library.Error) and any(word in str(error).lower() for word in _DENIED):
-        return AccessDenied(text, remedy="check user, password, token or credentials, and what they permit")
+    said = str(error).lower() if isinstance(error, library.Error) else ""
+    if "permissions violation" in said:
+        return AccessDenied(text, remedy=_PERMITTED)
+    if any(word in said for word in _DENIED):
+        return AccessDenied(text, remedy=_LOGIN)
     return Unavailable(text)

@@ -16,6 +16,7 @@ from fencepost.errors import ConfigurationError, ConnectionLost, DeadlineExceede
 from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
+from fencepost.sql.faults import SILENT
 from fencepost.sql.outbox import channel
 from fencepost.sql.source import source_statements
 from fencepost.sql.tables import tables
@@ -113,5 +114,6 @@ class Outbox:
     def fault_of(self, error: BaseException) -> FencepostError:
         """The family of an error. One without a text is our own deadline."""
         if isinstance(error, TimeoutError) and not str(error):
-            return DeadlineExceeded(f"{self.place} did not answer within {self.options.timeout_s:g} s")
+            text = f"{self.place} did not answer within {self.options.timeout_s:g} s"
+            return DeadlineExceeded(text, remedy=SILENT)
         return fault_of(error, self.place)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
-
 from asyncpg import exceptions as apg
 
 from fencepost.errors import (
@@ -39,7 +37,6 @@ _CLASSES: tuple[tuple[type[BaseException], type[FencepostError]], ...] = (
     (apg.TargetServerAttributeNotMatched, Unavailable),
     (apg.ConnectionRejectionError, Unavailable),
     (apg.ClientConfigurationError, ConfigurationError),
-    (ssl.SSLCertVerificationError, ConfigurationError),
     (apg.UnsupportedClientFeatureError, FixError),
     (apg.UnsupportedServerFeatureError, FixError),
     (apg.InternalClientError, ConnectionLost),  # asyncpg was in the middle of something when the connection ended
@@ -52,9 +49,12 @@ _CLASSES: tuple[tuple[type[BaseException], type[FencepostError]], ...] = (
 def fault_of(error: BaseException, place: str) -> FencepostError:
     """The error of a call to the database at ``place``."""
     kind, remedy = _STATES.get(getattr(error, "sqlstate", None) or "", (None, ""))
+    if kind is None and faults.is_about_tls(error):
+        kind = ConfigurationError
     if kind is None:
         kind = next((kind for cls, kind in _CLASSES if isinstance(error, cls)), None)
     if kind is not None:
-        return kind(f"{place}: {' '.join(str(error).split()) or type(error).__name__}", remedy=remedy)
+        text = f"{place}: {' '.join(str(error).split()) or type(error).__name__}"
+        return kind(text, remedy=remedy or faults.remedy_of(error))
     known = faults.fault_of(error, place) if isinstance(error, Exception) else None
     return known or Unavailable(f"{place}: {error!r}")

@@ -9,9 +9,12 @@ from fencepost.databases.postgresql.connection import Outbox
 from fencepost.databases.postgresql.session import PostgresqlSession
 from fencepost.errors import AccessDenied, SchemaMissing, Unavailable
 from fencepost.ports import Backlog, DatabaseOptions
-from fencepost.sql.faults import APPLY
+from fencepost.sql.faults import APPLY, READ_ONLY
 
-_SERVER = "SELECT pg_is_in_recovery(), pg_postmaster_start_time()::text || coalesce(inet_server_port(), 0)"
+_SERVER = """
+    SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
+        pg_postmaster_start_time()::text || coalesce(inet_server_port(), 0)
+"""
 
 _RIGHTS = """
     SELECT name, needed, has_table_privilege(to_regclass(name)::oid, needed)
@@ -64,12 +67,11 @@ class PostgresqlSource:
 
     async def _check_servers(self, reader: Any, writer: Any) -> None:
         """Rows that are read in one server and settled in another would be published for ever."""
-        (standby, one), (_, other) = await asyncio.gather(reader.fetchrow(_SERVER), writer.fetchrow(_SERVER))
-        if standby:
-            raise Unavailable(
-                f"{self._outbox.place} is a read-only standby",
-                remedy="name the primary, or all hosts and target_session_attrs=primary",
-            )
+        answers = await asyncio.gather(reader.fetchrow(_SERVER), writer.fetchrow(_SERVER))
+        (standby, frozen, one), (_, _, other) = answers
+        if standby or frozen:
+            why = "is a read-only standby" if standby else "gives this user read-only transactions"
+            raise Unavailable(f"{self._outbox.place} {why}", remedy=READ_ONLY)
         if one != other:
             raise Unavailable(f"{self._outbox.place} leads to two different servers", remedy="name one of them")
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from fencepost.databases.sqlite.faults import ERRORS, fault_of
-from fencepost.errors import AccessDenied, ConfigurationError, Contention, DeadlineExceeded, FencepostError
+from fencepost.errors import AccessDenied, ConfigurationError, Contention, DeadlineExceeded, FencepostError, FixError
 from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
@@ -65,17 +65,32 @@ class Outbox:
         """Which file stands there now; None where there is none."""
         try:
             found = self.path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except PermissionError as error:
+            raise AccessDenied(f"{self.place} is in a folder that this process may not enter") from error
         return found.st_dev, found.st_ino
 
+    def check_folder(self) -> None:
+        """Raise FixError where there is no folder in which the file could be."""
+        folder = self.path.parent
+        if not folder.is_dir():
+            raise FixError(
+                f"{self.place}: there is no folder {folder}",
+                remedy=f"mkdir -p {folder}, or correct the path in the URL",
+            )
+
     def check_writable(self) -> None:
-        """Raise AccessDenied where this process may not write to the file."""
-        if self.path.exists() and not os.access(self.path, os.W_OK):
-            raise AccessDenied(f"{self.place} is read-only for this process", remedy="let its user write to it")
+        """Raise AccessDenied where this process may not write to the file, or beside it, where the journal stands."""
+        for what, path in ((self.place, self.path), (f"{self.place}: the folder {self.path.parent}", self.path.parent)):
+            if path.exists() and not os.access(path, os.W_OK):
+                raise AccessDenied(
+                    f"{what} is read-only for this process", remedy="let the user of this process write to it"
+                )
 
     async def open(self, *, create: bool = False) -> aiosqlite.Connection:
         """A new connection. Whoever calls keeps the deadline and maps the errors."""
+        self.check_folder()
         address = f"file:{quote(str(self.path))}?mode={'rwc' if create else 'rw'}"
         busy_s = min(_BUSY_S, self.options.timeout_s * (1 - _PATIENCE) / 2)
         opening = aiosqlite.connect(address, uri=True, isolation_level=None, timeout=busy_s)

@@ -10,13 +10,13 @@ from fencepost.sql import faults
 ERRORS = (sqlite3.Error, OSError, ValueError)
 """Everything that a call can raise when the file, the disk or the driver is at fault."""
 
-_CODES: dict[int, tuple[type[FencepostError], str]] = {
-    sqlite3.SQLITE_CANTOPEN: (FixError, f"check the path, or {faults.APPLY}"),
-    sqlite3.SQLITE_CORRUPT: (FixError, "restore the file from a backup"),
-    sqlite3.SQLITE_NOTADB: (FixError, "check the path"),
-    sqlite3.SQLITE_FULL: (Unavailable, "make room on the disk"),
-    sqlite3.SQLITE_IOERR: (Unavailable, ""),
-    sqlite3.SQLITE_INTERRUPT: (ConnectionLost, ""),
+_CODES: dict[int, type[FencepostError]] = {
+    sqlite3.SQLITE_CANTOPEN: FixError,
+    sqlite3.SQLITE_CORRUPT: FixError,
+    sqlite3.SQLITE_NOTADB: FixError,
+    sqlite3.SQLITE_FULL: Unavailable,
+    sqlite3.SQLITE_IOERR: Unavailable,
+    sqlite3.SQLITE_INTERRUPT: ConnectionLost,
 }
 
 
@@ -25,9 +25,9 @@ def fault_of(error: Exception, place: str) -> FencepostError:
     text = f"{place}: {str(error) or type(error).__name__}"
     if isinstance(error, TimeoutError):
         return DeadlineExceeded(text)
-    kind, remedy = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, (None, ""))
+    kind = _CODES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
     if kind is None and isinstance(error, ValueError):
         kind = FixError  # a row that none of our writers has written
     if kind is not None:
-        return kind(text, remedy=remedy)
+        return kind(text, remedy=faults.remedy_of(error))
     return faults.fault_of(error, place) or Unavailable(text)

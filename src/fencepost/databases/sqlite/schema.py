@@ -26,6 +26,7 @@ class SqliteSchema:
 
     async def missing(self) -> Sequence[str]:
         if self._outbox.identity() is None:
+            self._outbox.check_folder()
             return [table.name for table in ddl.all_tables(self._outbox.tables)]
         return [table.name for table in await self._outbox.on_one(self._outbox.missing)]
 

@@ -87,7 +87,7 @@ def new_message(m: Message) -> NewMessage:
 
 
 def _stored(row: Sequence[Any]) -> Stored:
-    position, id_, topic, key, version, kind, payload, content_type, headers, occurred_at = row
+    position, id_, topic, key, version, kind, payload, content_type, headers, occurred_at, attempts = row
     headers = json.loads(headers) if isinstance(headers, str) else headers
     moment_us = microseconds(occurred_at)
-    return Stored(position, id_, topic, key, version, kind, payload, content_type, headers, moment_us)
+    return Stored(position, id_, topic, key, version, kind, payload, content_type, headers, moment_us, attempts)

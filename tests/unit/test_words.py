@@ -1,0 +1,20 @@
+"""How numbers are said."""
+
+import pytest
+
+from fencepost.words import counted
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "said"),
+    [
+        (0, "message", "0 messages"),
+        (1, "message", "1 message"),
+        (2, "message", "2 messages"),
+        (12_345, "receipt", "12,345 receipts"),
+        (1, "batch", "1 batch"),
+        (3, "batch", "3 batches"),
+    ],
+)
+def test_a_number_and_its_noun(number: int, noun: str, said: str) -> None:
+    assert counted(number, noun) == said
