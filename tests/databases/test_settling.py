@@ -37,6 +37,24 @@ async def test_a_position_with_another_id_is_another_message(place: Place, sessi
     assert await session.settle([(position, stranger), (position, message_id), (position + 1, message_id)]) == 1
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 7])
+async def test_gaps_between_what_is_settled_stay(place: Place, session: Session, step: int) -> None:
+    """Near or far apart, in any order: exactly what is named is settled."""
+    added = place.add(*(row(key=f"k{i}") for i in range(60)))
+    named = added[3:50:step]
+    assert await session.settle(named[::-1]) == len(named)
+    assert pairs(await session.pending(LANE, 100)) == [pair for pair in added if pair not in named]
+
+
+async def test_an_id_of_zeros_is_an_id(place: Place, session: Session) -> None:
+    zeros = "00000000-0000-0000-0000-000000000000"
+    added = place.add(row(), row(id=zeros), row(), row())
+    assert await session.settle([added[0], added[2]]) == 2
+    assert pairs(await session.pending(LANE, 10)) == [added[1], added[3]]
+    assert await session.settle([added[1], added[3]]) == 2
+    assert await session.pending(LANE, 10) == []
+
+
 async def test_fetching_and_settling_overlap(place: Place, session: Session) -> None:
     added = place.add(*(row(key=f"k{i}") for i in range(400)))
     settled, rest = 0, added

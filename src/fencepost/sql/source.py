@@ -26,6 +26,9 @@ ERROR_CHARACTERS_MAX = 4_000
 LOWEST = -(2**63)
 """Below every position."""
 
+_SPREAD_MAX = 4
+_NOBODY = "00000000-0000-0000-0000-000000000000"  # an array with NULL in it is searched from its beginning each time
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatements:
@@ -37,6 +40,7 @@ class SourceStatements:
     pending: str  # (after, limit)
     pending_in_slots: str  # (after, first_slot, last_slot, limit)
     settle: str  # PostgreSQL (seqs, ids), SQLite (position, id)
+    settle_between: str  # (ids, first, last): see ``between``; PostgreSQL only, "" elsewhere
     held: str  # PostgreSQL (firsts, lasts), SQLite (ranges)
     in_doubt: str  # PostgreSQL (token, seqs, ids), SQLite (token, position, id)
     failed: str  # (error, position, id)
@@ -71,6 +75,18 @@ def merged(ranges: Iterable[PositionRange]) -> list[tuple[int, int]]:
     return result
 
 
+def between(rows: Sequence[tuple[Position, str]]) -> tuple[int, int, str] | None:
+    """Rows as the first and the last position, and what stands at each one in between, as text. None: too far apart.
+
+    A scan from the first to the last then finds them all, which costs half of looking up each one.
+    """
+    ids = {int(position): message_id for position, message_id in rows}
+    first, last = min(ids), max(ids)
+    if len(ids) < len(rows) or last - first >= _SPREAD_MAX * len(rows) or _NOBODY in ids.values():
+        return None
+    return first, last, f"{{{','.join([ids.get(position, _NOBODY) for position in range(first, last + 1)])}}}"
+
+
 def arrays(pairs: Sequence[tuple[Position, Any]]) -> tuple[str, str]:
     """Pairs as two texts that PostgreSQL reads as arrays."""
     return f"{{{','.join([str(a) for a, _ in pairs])}}}", f"{{{','.join([str(b) for _, b in pairs])}}}"
@@ -88,6 +104,7 @@ class _Writer:
             pending=self._pending(slots=False),
             pending_in_slots=self._pending(slots=True),
             settle=self._settle() if self._native else self._remove(),
+            settle_between=self._settle_between() if self._native else "",
             held=self._held() if self._native else self._held_json(),
             in_doubt=self._in_doubt(),
             failed=self._failed(),
@@ -207,6 +224,15 @@ class _Writer:
     def _settle(self) -> str:
         _, same = self._given_rows()
         return self._text(sa.delete(self._t.outbox).where(same), "seqs", "ids")
+
+    def _settle_between(self) -> str:
+        o, first = self._o, self._bind("first")
+        # In a query of its own the text is read once, not once for each row.
+        ids = sa.select(sa.cast(self._bind("ids", sa.Text), postgresql.ARRAY(o.id.type))).scalar_subquery()
+        named = sa.type_coerce(ids, postgresql.ARRAY(o.id.type))[o.seq - first + sa.literal_column("1")]
+        somebody = o.id != sa.literal_column(f"'{_NOBODY}'")
+        rows = sa.and_(o.seq.between(first, self._bind("last")), o.id == named, somebody)
+        return self._text(sa.delete(self._t.outbox).where(rows), "first", "last", "ids")
 
     def _remove(self) -> str:
         return self._text(sa.delete(self._t.outbox).where(self._this_row()), "position", "message_id")

@@ -18,7 +18,7 @@ from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError
 from fencepost.message import Position, Stored, microseconds
 from fencepost.ports import Lane
 from fencepost.receipt import PositionRange
-from fencepost.sql.source import LOWEST, arrays, merged, shortened
+from fencepost.sql.source import LOWEST, arrays, between, merged, shortened
 from fencepost.sql.watch import Watch
 
 T = TypeVar("T")
@@ -90,8 +90,10 @@ class PostgresqlSession:
     async def settle(self, rows: Sequence[tuple[Position, str]]) -> int:
         if not rows:
             return 0
-        given = arrays(rows)
-        status = await self._call(self._writer, lambda c: c.execute(self._statements.settle, *given))
+        given: Sequence[object] | None = between(rows)
+        text = self._statements.settle_between if given else self._statements.settle
+        arguments = given or arrays(rows)
+        status = await self._call(self._writer, lambda c: c.execute(text, *arguments))
         if self._watch.should_wake:
             await self._tell(asleep=False)
         return int(status.rpartition(" ")[2])
