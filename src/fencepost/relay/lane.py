@@ -100,11 +100,13 @@ class LaneRun:
         self._handoff: Handoff | None = None
         self._session: Session | None = None
         self._order = Order(self._clock, one_per_key=not self._fenced)
+        self._ends: list[asyncio.Future[Any]] = []
 
     async def run(self, drain: asyncio.Event) -> None:
         """Work until ``drain`` is set and what is in hand is settled. Raises StopError where somebody else is in
         charge.
         """
+        self._ends = [asyncio.ensure_future(event.wait()) for event in (drain, self._own.lost)]
         try:
             while not drain.is_set():
                 try:
@@ -112,6 +114,8 @@ class LaneRun:
                 except (RetryError, FixError) as error:
                     await self._pause(self._circuit.failed(error), drain)
         finally:
+            for end in self._ends:
+                end.cancel()
             await self._drop_handoff()
             await self._drop_session()
 
@@ -328,13 +332,8 @@ class LaneRun:
 
     async def _first(self, drain: asyncio.Event, *futures: asyncio.Future[Any] | None) -> bool:
         """Wait for one of the futures, the drain or the end of the term. True where a future is done and no drain."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (drain, self._own.lost)]
         wanted = [future for future in futures if future is not None]
-        try:
-            await asyncio.wait([*wanted, *waits], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await asyncio.wait([*wanted, *self._ends], return_when=asyncio.FIRST_COMPLETED)
         self._check_lost()
         return any(future.done() for future in wanted) and not drain.is_set()
 
