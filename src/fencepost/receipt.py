@@ -12,7 +12,7 @@ import json
 import struct
 import zlib
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from fencepost.message import Position, Stored
@@ -103,13 +103,14 @@ class Receipts:
         """The newest one."""
         return self._kept[-1] if self._kept else None
 
-    def named(self) -> set[tuple[Position, int]]:
-        """Every (position, digest) that is named."""
-        return {pair for r in self._kept for pair in zip(r.positions, r.digests, strict=True)}
+    def named(self, positions: Container[Position] | None = None) -> set[tuple[Position, int]]:
+        """Every (position, digest) that is named, or those at ``positions``: all of them may need 30 MB."""
+        pairs = (pair for r in self._kept for pair in zip(r.positions, r.digests, strict=True))
+        return set(pairs) if positions is None else {pair for pair in pairs if pair[0] in positions}
 
     def ranges(self) -> list[PositionRange]:
-        """All positions that are named, as ranges, in order, each once."""
-        return _ranges(sorted({p for r in self._kept for p in r.positions}))
+        """All positions that are named, as ranges in order. Those of different receipts may overlap."""
+        return sorted({each for r in self._kept for each in r.ranges()})
 
     def highest(self) -> Position | None:
         """The highest position that is named."""

@@ -45,11 +45,17 @@ def test_another_message_at_the_same_position_is_not_named() -> None:
     assert (5, digest("id-5-of-another-history")) not in receipts.named()
 
 
+def test_what_is_named_at_some_positions() -> None:
+    receipts = Receipts([receipt([1, 2, 3]), receipt([4, 7])])
+    assert receipts.named({2, 4, 5}) == {(2, digest("id-2")), (4, digest("id-4"))}
+    assert receipts.named(set()) == set()
+
+
 def test_only_the_newest_are_kept() -> None:
     receipts = Receipts(receipt([n], counter=n) for n in range(1, 101))
     assert len(receipts) == RECEIPTS_KEPT
     assert receipts.highest() == 100
-    assert receipts.ranges() == [(100 - RECEIPTS_KEPT + 1, 100)]
+    assert receipts.ranges() == [(n, n) for n in range(100 - RECEIPTS_KEPT + 1, 101)]
     assert receipts.last == receipt([100], counter=100)
 
 

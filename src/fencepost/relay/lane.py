@@ -148,7 +148,7 @@ class LaneRun:
 
     async def _settle_receipts(self, session: Session, receipts: Receipts) -> None:
         rows = await session.held(receipts.ranges()) if len(receipts) else ()
-        named = receipts.named() if rows else set()
+        named = receipts.named({position for position, _ in rows}) if rows else set()
         published = [(position, id_) for position, id_ in rows if (position, digest(id_)) in named]
         settled = await session.settle(published) if published else 0
         self._observer(ReceiptsSettled(lane=self._lane.name, rows=settled))

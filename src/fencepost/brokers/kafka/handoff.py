@@ -13,8 +13,8 @@ from fencepost.message import Stored
 from fencepost.ports import Failure, Outcome, Term
 from fencepost.receipt import Receipt, Receipts
 
-_SLICE = 200
-"""Messages that are sent before the loop may turn to something else: 1 to 2 ms."""
+_SLICE = 500
+"""Messages that are sent before the loop may turn to something else: 3 to 5 ms."""
 
 _CLOSE_S = 4.0
 """How long ``close`` waits for a call that is still running; after that the worker ends alone."""
