@@ -134,6 +134,16 @@ class CircuitClosed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoAnswer(Event):
+    """The broker has not answered a call for ``waited_s``; it is still waited for. ``doing`` is "publishing" or
+    "taking over".
+    """
+
+    doing: str
+    waited_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerFenced(Event):
     """The broker refused this relay: another one has taken the lane over."""
 

@@ -316,6 +316,12 @@ class LeaseStore(Protocol):
         """
         ...
 
+    async def rehearse(self) -> None:
+        """See whether leases could be taken, and change nothing. Raises AccessDenied where this user may not take any,
+        Unavailable where nobody may now.
+        """
+        ...
+
     async def acquire(self, name: str, owner: str, ttl_s: float) -> Term | None:
         """A new term with a larger token than any before; None where another owner has the lease and is not seen to
         be gone.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -26,6 +27,7 @@ from fencepost.events import (
     DatabaseFellBack,
     MessageFailed,
     MessageParked,
+    NoAnswer,
     NotSettled,
     OwnerFenced,
     Published,
@@ -33,6 +35,7 @@ from fencepost.events import (
 )
 from fencepost.message import Position, Stored
 from fencepost.ports import Lane
+from fencepost.relay import silence
 from tests.relay.world import FAST, LANE, check_exactly_once, new_world, per_key
 
 
@@ -348,6 +351,28 @@ async def test_what_comes_during_a_publish_goes_out_together_with_the_next_one()
             world.commit(key)
         await world.drained()
     assert [event.messages for event in world.events if isinstance(event, Published)] == [1, 3]
+    check_exactly_once(world)
+
+
+async def test_d4_a_broker_that_does_not_answer_is_told_of_long_before_the_call_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(silence, "TOLD_AFTER_S", 0.02)
+    monkeypatch.setattr(silence, "_LOOK_EVERY_S", 0.005)
+    world = new_world()
+    async with world.owned():
+        world.commit("a")
+        await world.drained()
+        assert not world.seen(NoAnswer)
+        world.server.gate.pause()
+        world.commit("a")
+        await world.until(lambda: len(world.seen(NoAnswer)) >= 3, 0.4)
+        assert not world.seen(CircuitOpened), "the call has not ended yet"
+        world.server.gate.resume()
+        await world.drained()
+    told = [event for event in world.events if isinstance(event, NoAnswer)]
+    assert {event.doing for event in told} == {"publishing"}
+    assert all(later.waited_s > 1.5 * earlier.waited_s for earlier, later in pairwise(told))
     check_exactly_once(world)
 
 

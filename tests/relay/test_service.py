@@ -11,7 +11,7 @@ import pytest
 from fencepost.brokers import memory as memory_broker
 from fencepost.databases import memory as memory_database
 from fencepost.elections import memory as memory_election
-from fencepost.errors import ConfigurationError, GuaranteeUnavailable, SchemaMissing, Unavailable
+from fencepost.errors import AccessDenied, ConfigurationError, GuaranteeUnavailable, SchemaMissing, Unavailable
 from fencepost.events import CircuitOpened, LeaseAcquired, LeaseEnded, RelayFailed, RelayStarted, StandingBy
 from fencepost.ports import BrokerOptions, DatabaseOptions, LeaseOptions
 from fencepost.relay import Relay, RelayOptions
@@ -113,6 +113,13 @@ async def test_what_a_person_must_mend_is_said_at_the_start_also_while_another_s
     world.server.gate.fail_next(1, Unavailable("the broker is down"))
     world.database.gate.fail_next(1, SchemaMissing("no table"))
     with pytest.raises(SchemaMissing):
+        await asyncio.wait_for(new_relay(world, "first").run(), 5)
+
+
+async def test_who_may_not_take_leases_is_told_at_the_start() -> None:
+    world = new_world()
+    memory_election.leases(world.url).gate.fail_next(1, AccessDenied("no right to write leases"), call="rehearse")
+    with pytest.raises(AccessDenied):
         await asyncio.wait_for(new_relay(world, "first").run(), 5)
 
 

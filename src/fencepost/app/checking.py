@@ -29,15 +29,6 @@ class Advising(Protocol):
         ...
 
 
-@runtime_checkable
-class Rehearsing(Protocol):
-    """A lease store that can say whether leases could be taken."""
-
-    async def rehearse(self) -> None:
-        """Change nothing. Raises AccessDenied where this user may not take leases, Unavailable where nobody may now."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
     """What was found, part by part.
@@ -120,8 +111,7 @@ async def _lease(config: Config) -> list[Finding]:
     store = build.lease_store(config)
     try:
         await store.open()
-        if isinstance(store, Rehearsing):
-            await store.rehearse()
+        await store.rehearse()
         return [Finding(part="lease", level="ok", what=f"{mask_url(config.lease_url)}: {await _holder(config, store)}")]
     finally:
         await store.close()

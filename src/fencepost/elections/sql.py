@@ -50,7 +50,7 @@ class SqlLeaseStore:
             pass
 
     async def rehearse(self) -> None:
-        """Change nothing. Raises AccessDenied where this user may not take leases, Unavailable where nobody may now."""
+        """See LeaseStore."""
         try:
             async with self._link.use(self._timeout_s) as wire:
                 await self._database.rehearse(wire)

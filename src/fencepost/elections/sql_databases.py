@@ -101,7 +101,10 @@ class Postgresql:
         )
 
     async def _connect(self) -> Any:
-        self._last = await self._driver.connect(self._dsn, timeout=self._options.timeout_s, statement_cache_size=0)
+        named = {} if "application_name=" in self._dsn else {"application_name": "fencepost"}
+        self._last = await self._driver.connect(
+            self._dsn, timeout=self._options.timeout_s, statement_cache_size=0, server_settings=named
+        )
         return self._last
 
     def abort(self) -> None:

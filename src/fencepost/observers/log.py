@@ -73,6 +73,9 @@ _LINES: dict[type[events.Event], _Line] = {
         logging.WARNING, "circuit_opened", "cannot go on, next try in {delay_s:.1f} s ({count[failures]}): {cause}"
     ),
     events.CircuitClosed: _Line(logging.INFO, "circuit_closed", "going on after {open_s:.1f} s"),
+    events.NoAnswer: _Line(
+        logging.WARNING, "no_answer", "no answer from the broker for {waited_s:.0f} s while {doing}, waiting for it"
+    ),
     events.OwnerFenced: _Line(
         logging.WARNING, "owner_fenced", "fenced: another relay has taken over, term {token} stops at once"
     ),

@@ -42,6 +42,7 @@ from fencepost.receipt import Receipts, digest
 from fencepost.relay.order import Entity, Order, entity_of
 from fencepost.relay.reader import Reader
 from fencepost.relay.retry import Backoff, Circuit
+from fencepost.relay.silence import Silence
 
 T = TypeVar("T")
 
@@ -101,12 +102,14 @@ class LaneRun:
         self._session: Session | None = None
         self._order = Order(self._clock, one_per_key=not self._fenced)
         self._ends: list[asyncio.Future[Any]] = []
+        self._silence = Silence(lane.name, self._observer, self._clock)
 
     async def run(self, drain: asyncio.Event) -> None:
         """Work until ``drain`` is set and what is in hand is settled. Raises StopError where somebody else is in
         charge.
         """
         self._ends = [asyncio.ensure_future(event.wait()) for event in (drain, self._own.lost)]
+        watching = asyncio.ensure_future(self._silence.watch())
         try:
             while not drain.is_set():
                 try:
@@ -114,8 +117,8 @@ class LaneRun:
                 except (RetryError, FixError) as error:
                     await self._pause(self._circuit.failed(error), drain)
         finally:
-            for end in self._ends:
-                end.cancel()
+            for task in (*self._ends, watching):
+                task.cancel()
             await self._drop_handoff()
             await self._drop_session()
 
@@ -140,7 +143,8 @@ class LaneRun:
 
     async def _take_over(self) -> Handoff:
         started = self._clock.monotonic()
-        handoff = await self._broker.take_over(self._lane, self._own.term)
+        with self._silence.waiting("taking over"):
+            handoff = await self._broker.take_over(self._lane, self._own.term)
         duration_s = self._clock.monotonic() - started
         token, receipts = self._own.term.token, len(handoff.receipts)
         self._observer(TakenOver(lane=self._lane.name, token=token, receipts=receipts, duration_s=duration_s))
@@ -228,7 +232,8 @@ class LaneRun:
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(None if self._fenced else self._options.publish_timeout_s):
-                outcome = await handoff.publish(batch)
+                with self._silence.waiting("publishing"):
+                    outcome = await handoff.publish(batch)
         except TimeoutError:
             await self._drop_handoff()
             raise DeadlineExceeded(f"a publish took longer than {self._options.publish_timeout_s:g} s") from None

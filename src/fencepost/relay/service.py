@@ -133,7 +133,7 @@ class Relay:
     async def _open(self) -> Capabilities:
         """Try all three servers, whatever becomes of one: a missing table is told also while the broker is down."""
         broker, *others = await asyncio.gather(
-            self._open_broker(), self._leases.open(), self._try_source(), return_exceptions=True
+            self._open_broker(), self._open_leases(), self._try_source(), return_exceptions=True
         )
         errors = [e for e in (broker, *others) if isinstance(e, BaseException)]
         for error in sorted(errors, key=lambda e: isinstance(e, RetryError)):  # what a person must mend comes first
@@ -146,6 +146,10 @@ class Relay:
         require(self._options.delivery, capabilities)
         await self._broker.prepare(self._lane)
         return capabilities
+
+    async def _open_leases(self) -> None:
+        await self._leases.open()
+        await self._leases.rehearse()
 
     async def _try_source(self) -> None:
         await (await self._source.connect()).close()

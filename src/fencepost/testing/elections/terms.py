@@ -55,6 +55,17 @@ class TermRules(OnElection):
             assert await other.acquire(place.name, "b", TTL_S) is None
         assert await store.acquire(place.name, "b", TTL_S) is None
 
+    async def test_a_rehearsal_changes_nothing(self, place: ElectionPlace) -> None:
+        store, other = await place.store(), await place.store()
+        await other.rehearse()
+        assert await other.holder(place.name) is None
+        term = await acquired(place, store)
+        await other.rehearse()
+        holder = await other.holder(place.name)
+        assert holder is not None
+        assert (holder.owner, holder.token) == (term.owner, term.token)
+        assert await store.renew(term, TTL_S)
+
     async def test_tokens_only_grow(self, place: ElectionPlace) -> None:
         store, other = await place.store(), await place.store()
         tokens = []
