@@ -109,13 +109,25 @@ class Receipts:
         return set(pairs) if positions is None else {pair for pair in pairs if pair[0] in positions}
 
     def ranges(self) -> list[PositionRange]:
-        """All positions that are named, as ranges in order. Those of different receipts may overlap."""
-        return sorted({each for r in self._kept for each in r.ranges()})
+        """All positions that are named, as ranges, in order, each once."""
+        return merged(each for r in self._kept for each in r.ranges())
 
     def highest(self) -> Position | None:
         """The highest position that is named."""
         tops = [max(r.positions) for r in self._kept if r.positions]
         return max(tops) if tops else None
+
+
+def merged(ranges: Iterable[PositionRange]) -> list[PositionRange]:
+    """The ranges in order, each once; those of whole numbers that overlap or touch made one."""
+    result: list[PositionRange] = []
+    for first, last in sorted(set(ranges)):
+        before = result[-1][1] if result else None
+        if isinstance(before, int) and isinstance(first, int) and isinstance(last, int) and first <= before + 1:
+            result[-1] = (result[-1][0], max(before, last))
+        else:
+            result.append((first, last))
+    return result
 
 
 def _ranges(positions: Sequence[Position]) -> list[PositionRange]:

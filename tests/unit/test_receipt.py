@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.message import Position, Stored
-from fencepost.receipt import RECEIPTS_KEPT, Receipt, Receipts, digest
+from fencepost.receipt import RECEIPTS_KEPT, Receipt, Receipts, digest, merged
 
 
 def stored(position: Position, id_: str) -> Stored:
@@ -55,8 +55,14 @@ def test_only_the_newest_are_kept() -> None:
     receipts = Receipts(receipt([n], counter=n) for n in range(1, 101))
     assert len(receipts) == RECEIPTS_KEPT
     assert receipts.highest() == 100
-    assert receipts.ranges() == [(n, n) for n in range(100 - RECEIPTS_KEPT + 1, 101)]
+    assert receipts.ranges() == [(100 - RECEIPTS_KEPT + 1, 100)]
     assert receipts.last == receipt([100], counter=100)
+
+
+def test_ranges_that_overlap_or_touch_are_one() -> None:
+    assert merged([(7, 9), (1, 3), (4, 4), (2, 3), (9, 12), (14, 14)]) == [(1, 4), (7, 12), (14, 14)]
+    assert merged([("b", "b"), ("a", "a"), ("b", "b")]) == [("a", "a"), ("b", "b")]
+    assert merged([]) == []
 
 
 def test_none_at_all() -> None:

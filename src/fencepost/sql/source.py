@@ -6,7 +6,7 @@ SQLite is given them one at a time, which costs no round trip.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from sqlalchemy.engine import Dialect
 
 from fencepost.errors import ConfigurationError
 from fencepost.message import Position
-from fencepost.receipt import PositionRange
 from fencepost.sql.statements import prepare
 from fencepost.sql.tables import State, Tables
 
@@ -62,17 +61,6 @@ def source_statements(t: Tables, dialect: Dialect) -> SourceStatements:
 def shortened(text: str) -> str:
     """An error text or a reason as it is kept: without U+0000, which PostgreSQL refuses, and cut."""
     return text[:ERROR_CHARACTERS_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
-
-
-def merged(ranges: Iterable[PositionRange]) -> list[tuple[int, int]]:
-    """The ranges in order, those that overlap or touch made one, so that no position is asked for twice."""
-    result: list[tuple[int, int]] = []
-    for first, last in sorted((int(first), int(last)) for first, last in ranges):
-        if result and first <= result[-1][1] + 1:
-            result[-1] = (result[-1][0], max(result[-1][1], last))
-        else:
-            result.append((first, last))
-    return result
 
 
 def between(rows: Sequence[tuple[Position, str]]) -> tuple[int, int, str] | None:

@@ -17,8 +17,8 @@ from fencepost.databases.postgresql.faults import ERRORS
 from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError
 from fencepost.message import Position, Stored, microseconds
 from fencepost.ports import Lane
-from fencepost.receipt import PositionRange
-from fencepost.sql.source import LOWEST, arrays, between, merged, shortened
+from fencepost.receipt import PositionRange, merged
+from fencepost.sql.source import LOWEST, arrays, between, shortened
 from fencepost.sql.watch import Watch
 
 T = TypeVar("T")

@@ -20,8 +20,8 @@ from fencepost.databases.sqlite.connection import Outbox, Work, first, leave, ma
 from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError
 from fencepost.message import Position, Stored, microseconds
 from fencepost.ports import Lane
-from fencepost.receipt import PositionRange
-from fencepost.sql.source import LOWEST, merged, shortened
+from fencepost.receipt import PositionRange, merged
+from fencepost.sql.source import LOWEST, shortened
 
 T = TypeVar("T")
 
