@@ -135,8 +135,8 @@ class CircuitClosed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer(Event):
-    """The broker has not answered a call for ``waited_s``; it is still waited for. ``doing`` is "publishing" or
-    "taking over".
+    """A server has not answered for ``waited_s``; it is still waited for. ``doing`` says what and where ("publishing to
+    the broker").
     """
 
     doing: str

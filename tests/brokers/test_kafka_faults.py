@@ -124,3 +124,11 @@ def test_a_person_is_told_what_to_do(name: str, remedy: str) -> None:
 
 def test_every_remedy_is_for_a_code_that_the_library_has() -> None:
     assert set(faults._REMEDIES_BY_NAME) <= set(NAMES)
+
+
+def test_the_same_trouble_has_the_same_text() -> None:
+    said = "127.0.0.1:9/bootstrap: Connect to ipv4#127.0.0.1:9 failed: Connection refused (after {} in state CONNECT{})"
+    texts = [said.format("0ms", ""), said.format("12ms", ", 3 identical error(s) suppressed")]
+    told = {str(faults.fault(KafkaError(KafkaError._TRANSPORT, text), "connecting")) for text in texts}
+    assert len(told) == 1
+    assert "Connection refused (_TRANSPORT)" in told.pop()

@@ -190,3 +190,9 @@ def test_other_urls_are_refused(url: str) -> None:
 def test_no_error_shows_the_password() -> None:
     place = Outbox(DatabaseOptions(url="postgresql://user:secret@host:5/d?password=secret")).place
     assert place == "PostgreSQL host:5/d"
+
+
+def test_the_insides_of_the_library_are_no_cause() -> None:
+    fault = fault_of(apg.InternalClientError("cannot switch to state 11; another operation (2) is in progress"), "P")
+    assert isinstance(fault, ConnectionLost)
+    assert str(fault).startswith("P: the connection ended in the middle of a call")

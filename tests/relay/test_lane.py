@@ -371,7 +371,7 @@ async def test_d4_a_broker_that_does_not_answer_is_told_of_long_before_the_call_
         world.server.gate.resume()
         await world.drained()
     told = [event for event in world.events if isinstance(event, NoAnswer)]
-    assert {event.doing for event in told} == {"publishing"}
+    assert {event.doing for event in told} == {"publishing to the broker"}
     assert all(later.waited_s > 1.5 * earlier.waited_s for earlier, later in pairwise(told))
     check_exactly_once(world)
 

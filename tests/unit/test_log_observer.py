@@ -203,13 +203,21 @@ def strangers(stream: io.StringIO) -> list[dict[str, object]]:
 def test_two_databases_with_one_name_are_named_as_the_cause() -> None:
     """Who fences us has a later term of the same lease, or leases of its own."""
     stream, observer, clock = told()
-    for token in range(1, 13):
+    for token in range(1, 1000):
         fenced(observer, token, token + 1)
         clock.seconds += 1
-        assert len(strangers(stream)) == (0 if token == 1 else 1 if token < 11 else 2)
+        assert len(strangers(stream)) == (0 if token < 11 else 1 if token < 611 else 2)
     line = strangers(stream)[0]
-    assert (line["level"], line["times"]) == ("error", 2)
+    assert (line["level"], line["times"]) == ("error", 11)
     assert "[relay] name of its own" in str(line["text"])
+
+
+def test_a_relay_that_was_paused_and_fences_once_more_is_no_stranger() -> None:
+    stream, observer, clock = told()
+    for token in range(1, 5):
+        fenced(observer, token, token + 1)
+        clock.seconds += 0.5
+    assert strangers(stream) == []
 
 
 def test_who_was_fenced_by_the_next_owner_suspects_nobody() -> None:

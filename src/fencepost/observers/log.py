@@ -25,6 +25,7 @@ LOGGER_NAME = "fencepost"
 SUMMARY_EVERY_S = 10.0
 SAME_CAUSE_EVERY_S = 60.0
 STRANGER_KNOWN_S = 600.0
+STRANGER_LASTS_S = 10.0
 
 _SAME_NAME = (
     "fenced again by a relay that has no lease in this lease store: a relay of the same name, for another database, "
@@ -73,12 +74,15 @@ _LINES: dict[type[events.Event], _Line] = {
         logging.WARNING, "circuit_opened", "cannot go on, next try in {delay_s:.1f} s ({count[failures]}): {cause}"
     ),
     events.CircuitClosed: _Line(logging.INFO, "circuit_closed", "going on after {open_s:.1f} s"),
-    events.NoAnswer: _Line(
-        logging.WARNING, "no_answer", "no answer from the broker for {waited_s:.0f} s while {doing}, waiting for it"
-    ),
+    events.NoAnswer: _Line(logging.WARNING, "no_answer", "no answer for {waited_s:.0f} s while {doing}, still waiting"),
     events.OwnerFenced: _Line(
         logging.WARNING, "owner_fenced", "fenced: another relay has taken over, term {token} stops at once"
     ),
+}
+
+_REASONS = {
+    "trust ended": ": it could not be renewed in time (the lease store did not answer, or this process stood still)",
+    "lost": ": the lease store says that it is over",
 }
 
 _COUNTED = {
@@ -113,6 +117,7 @@ class _Lane:
     fenced_token: int | None = None
     strangers: list[float] = field(default_factory=list)
     """When it was fenced by somebody who has no lease here."""
+    stranger_told_s: float = float("-inf")
 
 
 class LogObserver:
@@ -181,7 +186,10 @@ class LogObserver:
             lane.fenced_token = None
             known = [moment for moment in lane.strangers if now - moment < STRANGER_KNOWN_S]
             lane.strangers = [*known, now] if is_stranger else known
-            if is_stranger and len(known) in {1, 10, 100, 1000}:
+            # A relay that was paused may fence its successor once or twice, but not for long.
+            lasting = bool(known) and now - known[0] >= STRANGER_LASTS_S
+            if is_stranger and lasting and now - lane.stranger_told_s >= STRANGER_KNOWN_S:
+                lane.stranger_told_s = now
                 self._log(logging.ERROR, "same_name_elsewhere", event.lane, _SAME_NAME, {"times": len(lane.strangers)})
 
     def _summarise(self, name: str, lane: _Lane) -> None:
@@ -229,7 +237,7 @@ def _line(event: events.Event) -> _Line:
             level=logging.WARNING, text="settled {count[rows]} of {expected}: others had settled the rest"
         )
     if isinstance(event, events.LeaseEnded) and event.reason != "released":
-        return line._replace(level=logging.WARNING)
+        return line._replace(level=logging.WARNING, text=f"{line.text}{_REASONS.get(event.reason, '')}")
     return line
 
 

@@ -127,8 +127,10 @@ class LaneRun:
         if self._handoff is None:
             self._handoff = await self._take_over()
         if self._session is None:
-            self._session = await self._source.connect()
-        await self._on_session(self._settle_receipts(self._session, self._handoff.receipts))
+            with self._silence.waiting("connecting to the database"):
+                self._session = await self._source.connect()
+        with self._silence.waiting("settling in the database"):
+            await self._on_session(self._settle_receipts(self._session, self._handoff.receipts))
         self._order = Order(self._clock, one_per_key=not self._fenced)
         await self._pump(self._session, self._handoff, drain)
 
@@ -143,9 +145,12 @@ class LaneRun:
 
     async def _take_over(self) -> Handoff:
         started = self._clock.monotonic()
-        with self._silence.waiting("taking over"):
+        with self._silence.waiting("taking over at the broker"):
             handoff = await self._broker.take_over(self._lane, self._own.term)
         duration_s = self._clock.monotonic() - started
+        if self._own.lost.is_set():  # it was paused in the middle
+            await handoff.close()
+            self._check_lost()
         token, receipts = self._own.term.token, len(handoff.receipts)
         self._observer(TakenOver(lane=self._lane.name, token=token, receipts=receipts, duration_s=duration_s))
         return handoff
@@ -232,7 +237,7 @@ class LaneRun:
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(None if self._fenced else self._options.publish_timeout_s):
-                with self._silence.waiting("publishing"):
+                with self._silence.waiting("publishing to the broker"):
                     outcome = await handoff.publish(batch)
         except TimeoutError:
             await self._drop_handoff()
@@ -261,7 +266,8 @@ class LaneRun:
     async def _settle(self, session: Session, messages: Sequence[Stored]) -> None:
         if not messages:
             return
-        rows = await self._on_session(session.settle([(m.position, m.id) for m in messages]))
+        with self._silence.waiting("settling in the database"):
+            rows = await self._on_session(session.settle([(m.position, m.id) for m in messages]))
         self._order.let_go(messages)
         self._observer(Settled(lane=self._lane.name, rows=rows, expected=len(messages)))
 

@@ -15,6 +15,7 @@ from fencepost.leases import Leadership, Tenure
 from fencepost.ports import Broker, Capabilities, Delivery, Lane, LeaseStore, Source
 from fencepost.relay.lane import LaneOptions, LaneRun, Ownership, Parts
 from fencepost.relay.retry import Backoff, Circuit
+from fencepost.relay.silence import Silence
 
 T = TypeVar("T")
 
@@ -117,9 +118,18 @@ class Relay:
 
     async def _until_it_works(self) -> Capabilities | None:
         """Open everything once, so that what a person must change is said at once. None where ``stop`` came first."""
+        silence = Silence(self._lane.name, self._observer, self._clock)
+        watching = asyncio.ensure_future(silence.watch())
+        try:
+            return await self._open_patiently(silence)
+        finally:
+            watching.cancel()
+
+    async def _open_patiently(self, silence: Silence) -> Capabilities | None:
         while not self._drain.is_set():
             try:
-                capabilities = await self._unless_stopped(self._open())
+                with silence.waiting("connecting"):
+                    capabilities = await self._unless_stopped(self._open())
             except RetryError as error:
                 await self._sleep(self.circuit.failed(error))
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException
@@ -174,6 +175,10 @@ def cause(exception: KafkaException | SystemError) -> KafkaError:
     return error
 
 
+_MOMENT = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)")
+"""What makes the same error a different text each time, which would be told again each time."""
+
+
 def remedy_of(code: int) -> str:
     """What a person can do about an error; "" where nothing is known."""
     return _REMEDIES_BY_CODE.get(code) or _REMEDIES.get(family(code), "")
@@ -184,7 +189,8 @@ def fault(error: KafkaError, doing: str) -> FencepostError:
     kind = family(error.code())
     if kind is ParkError:  # nothing here is a message of the application's
         kind = ConfigurationError
-    return kind(f"Kafka, while {doing}: {error.str()} ({error.name()})", remedy=remedy_of(error.code()))
+    said = _MOMENT.sub("", error.str())
+    return kind(f"Kafka, while {doing}: {said} ({error.name()})", remedy=remedy_of(error.code()))
 
 
 def not_taken(error: KafkaError) -> ParkError:

@@ -54,7 +54,10 @@ def fault_of(error: BaseException, place: str) -> FencepostError:
     if kind is None:
         kind = next((kind for cls, kind in _CLASSES if isinstance(error, cls)), None)
     if kind is not None:
-        text = f"{place}: {' '.join(str(error).split()) or type(error).__name__}"
+        said = " ".join(str(error).split())
+        if isinstance(error, apg.InternalClientError) and "another operation" in said:  # the library about its insides
+            said = "the connection ended in the middle of a call"
+        text = f"{place}: {said or type(error).__name__}"
         return kind(text, remedy=remedy or faults.remedy_of(error))
     known = faults.fault_of(error, place) if isinstance(error, Exception) else None
     return known or Unavailable(f"{place}: {error!r}")
