@@ -118,7 +118,7 @@ def adding(database: str, options: argparse.Namespace) -> dict[str, float]:
     """What a message costs the business transaction."""
     found = add.measure(database, rounds=options.rounds, seconds=max(2, options.seconds // 4), size=options.size)
     for name, value in found.items():
-        say(f"  {name:24} {value:>9,.0f}/s")
+        say(f"  {name:24} {value:>9,.2f}" if name.endswith("_to_bare") else f"  {name:24} {value:>9,.0f}/s")
     return found
 
 
