@@ -61,6 +61,7 @@ def test_short_run_on_its_own_servers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.torture
 def test_postgresql_to_kafka_with_a_pause(fresh_database: str, kafka_url: str, tmp_path: Path) -> None:
     """A10 and A11 as a demonstration: the leader sleeps for three leases and wakes up fenced."""

@@ -224,6 +224,7 @@ async def test_a_candidate_that_is_paused_under_the_row_lock_blocks_nobody(postg
     assert await two.acquire(NAME, "two", LONG_S) is None
 
 
+@pytest.mark.long
 async def test_waiting_costs_less_than_a_statement_a_second_and_holds_no_snapshot(postgresql_place: Place) -> None:
     """D10: counted by the server, in the steady state."""
     name = f"{postgresql_place.options.prefix}standby"

@@ -123,6 +123,7 @@ async def test_a_killed_owner_is_replaced_in_about_a_second(crowd: Crowd) -> Non
     assert max(took_s) < 1.7, shown  # 1.2 s on a quiet machine, which leaves time for the take-over at the broker
 
 
+@pytest.mark.long  # the torture tests pause a relay too
 async def test_an_owner_that_was_paused_stops_when_it_wakes(crowd: Crowd) -> None:
     """A10: for three leases, in which somebody else leads; its session lived all the time and proved nothing."""
     ttl_s = 1.5

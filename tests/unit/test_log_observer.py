@@ -206,7 +206,8 @@ def test_two_databases_with_one_name_are_named_as_the_cause() -> None:
     for token in range(1, 1000):
         fenced(observer, token, token + 1)
         clock.seconds += 1
-        assert len(strangers(stream)) == (0 if token < 11 else 1 if token < 611 else 2)
+        if token in {10, 11, 610, 611, 999}:
+            assert len(strangers(stream)) == (0 if token < 11 else 1 if token < 611 else 2)
     line = strangers(stream)[0]
     assert (line["level"], line["times"]) == ("error", 11)
     assert "[relay] name of its own" in str(line["text"])
