@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Literal
 
@@ -61,12 +62,17 @@ class Chaos:
         at = self._clock.monotonic()
         self._fleet.pause(pid)
         self.note = f"leader {pid} is paused (SIGSTOP) for {LEASES_ASLEEP} leases"
+        # Not waited for first: who is paused in the middle of a write to SQLite keeps everybody from writing.
+        recovered = asyncio.ensure_future(self._recovered("pause", pid, term, at))
         try:
-            await self._recovered("pause", pid, term, at)
             await self._clock.sleep(at + LEASES_ASLEEP * self._ttl_s - self._clock.monotonic())
+            self._fleet.wake(pid)
+            self.note = f"the former leader {pid} is awake again (SIGCONT)"
+            await recovered
         finally:
             self._fleet.wake(pid)
-        self.note = f"the former leader {pid} is awake again (SIGCONT)"
+            recovered.cancel()
+            await asyncio.gather(recovered, return_exceptions=True)
 
     async def _found(self) -> Leader:
         """The leader, once there is one that is ours and somebody to take its place."""
