@@ -254,7 +254,7 @@ async def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """A self-signed certificate for 127.0.0.1, and its key."""
     if shutil.which("openssl") is None:
         reason = "no openssl: install it (Debian: apt install openssl)"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)  # a laptop need not have it
     made, key = tmp_path / "server.pem", tmp_path / "server.key"
     command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test -addext subjectAltName=IP:127.0.0.1 -keyout"
     process = await asyncio.create_subprocess_exec(

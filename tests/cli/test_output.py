@@ -38,7 +38,7 @@ def into(stdout: int, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full: no other file is always full")
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_full_disk_is_one_line(command: tuple[str, ...], folder: Path) -> None:
     with FULL.open("w") as full:
@@ -67,7 +67,7 @@ def test_a_closed_output_is_no_trouble(folder: Path) -> None:
     assert (result.returncode, result.stderr) == (OK, "")
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full: no other file is always full")
 def test_errors_that_cannot_be_written_leave_the_exit_code(folder: Path) -> None:
     with FULL.open("w") as full:
         result = subprocess.run(
@@ -81,7 +81,7 @@ def test_errors_that_cannot_be_written_leave_the_exit_code(folder: Path) -> None
     assert result.returncode == FIX_NEEDED
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full: no other file is always full")
 def test_a_relay_goes_on_without_its_log(folder: Path) -> None:
     with FULL.open("w") as full, (folder / "stderr").open("w") as stderr:
         relay = subprocess.Popen([*COMMAND, "relay"], cwd=folder, env=environment(), stdout=full, stderr=stderr)

@@ -28,7 +28,7 @@ def names(batch: Sequence[Stored]) -> set[tuple[Position, int]]:
 def only_atomic(place: BrokerPlace) -> None:
     """Skip where the broker does not say that it fences."""
     if not place.atomic:
-        pytest.skip(f"not an atomic broker: {place.capabilities.reason}")
+        pytest.skip(f"a rule of atomic brokers, which this one does not claim to be: {place.capabilities.reason}")
 
 
 class FencingRules(OnBroker):

@@ -15,13 +15,13 @@ class WeakerRules(OnBroker):
 
     async def test_a_broker_without_receipts_claims_none(self, place: BrokerPlace) -> None:
         if place.atomic:
-            pytest.skip("an atomic broker")
+            pytest.skip("a rule of brokers without receipts: this one is atomic and has them")
         await (await place.owner()).publish(place.batch("a", "b"))
         assert (await place.owner(token=2)).receipts.named() == set()
 
     async def test_a_deduplicating_broker_recognises_a_repeat(self, place: BrokerPlace) -> None:
         if place.capabilities.delivery is not Delivery.DEDUPLICATING:
-            pytest.skip("not a deduplicating broker")
+            pytest.skip("a rule of deduplicating brokers, which this one does not claim to be")
         batch = place.batch("a", "b", "a", None)
         await (await place.owner()).publish(batch)
         again = [m._replace(in_doubt=True) for m in batch]
@@ -32,7 +32,7 @@ class WeakerRules(OnBroker):
     async def test_a_plain_broker_publishes_a_repeat_with_its_mark(self, place: BrokerPlace) -> None:
         """A5: the same id, the same bytes, and the mark."""
         if place.capabilities.delivery is not Delivery.PLAIN:
-            pytest.skip("not a plain broker")
+            pytest.skip("a rule of plain brokers: this one never repeats a message with a mark")
         (m,) = place.batch("a")
         await (await place.owner()).publish([m])
         await (await place.owner(token=2)).publish([m._replace(in_doubt=True)])

@@ -16,7 +16,7 @@ async def numbered(session: Session) -> list[Stored]:
     """What is pending. Skips where positions are not numbers: such outboxes hand none out that could be reserved."""
     found = list(await session.pending(WHOLE, 10_000))
     if not isinstance(found[0].position, int):
-        pytest.skip("positions are not numbers here")
+        pytest.skip("positions are not numbers here: none is handed out that could be reserved")
     return found
 
 

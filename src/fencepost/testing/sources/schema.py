@@ -20,7 +20,7 @@ class SchemaRules(OnDatabase):
     async def test_missing_tables_are_named_and_then_created(self, place: OutboxPlace) -> None:
         other = place.beside()
         if not other.schema.statements():
-            pytest.skip(f"{place.database} has no tables")
+            pytest.skip(f"{place.database} has no tables: none can be missing")
         missing = list(await other.schema.missing())
         assert missing
         assert sorted(await other.schema.apply()) == sorted(missing)
@@ -30,7 +30,7 @@ class SchemaRules(OnDatabase):
     async def test_connecting_without_tables_says_that_they_are_missing(self, place: OutboxPlace) -> None:
         other = place.beside()
         if not other.schema.statements():
-            pytest.skip(f"{place.database} has no tables")
+            pytest.skip(f"{place.database} has no tables: none can be missing")
         with pytest.raises(SchemaMissing):
             await other.session()
         await other.close()
