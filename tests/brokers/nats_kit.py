@@ -74,6 +74,16 @@ class Found:
         return cls(message["seq"], message["subject"], dict(headers), base64.b64decode(message.get("data", "")))
 
 
+@asynccontextmanager
+async def made(url: str, name: str, **config: Any) -> AsyncIterator[Place]:
+    """A place of its own. Its stream is made with ``config``, or by the broker where nothing is given."""
+    found = Place(url, name)
+    if config:
+        await found.make(**config)
+    yield found
+    await found.drop()
+
+
 @dataclass
 class Place:
     """A stream of its own on a server: its name is also the first token of its subjects and the relay's name."""

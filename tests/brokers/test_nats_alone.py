@@ -19,7 +19,7 @@ from fencepost.brokers.nats.settings import Settings
 from fencepost.clock import SystemClock
 from fencepost.errors import Contention, RetryError
 from fencepost.ports import Lane
-from tests.brokers.nats_kit import Place, payloads, row, rows, term
+from tests.brokers.nats_kit import Place, made, payloads, row, rows, term
 
 CLOCK = SystemClock()
 
@@ -27,10 +27,8 @@ CLOCK = SystemClock()
 @pytest.fixture
 async def place(nats_url: str, fresh_name: str) -> AsyncIterator[Place]:
     """A stream of its own on the shared server, which takes receipts and nothing else."""
-    found = Place(nats_url, fresh_name)
-    await found.make(allow_atomic=True, subjects=[f"fencepost.receipt.{fresh_name}.*"])
-    yield found
-    await found.drop()
+    async with made(nats_url, fresh_name, allow_atomic=True, subjects=[f"fencepost.receipt.{fresh_name}.*"]) as found:
+        yield found
 
 
 @pytest.fixture

@@ -12,16 +12,14 @@ from fencepost.brokers.nats.deduplicating import DeduplicatingHandoff
 from fencepost.brokers.nats.stream import RECEIPTS_ROOM
 from fencepost.errors import ConnectionLost, FixError, RetryError, SchemaMissing
 from fencepost.ports import Delivery
-from tests.brokers.nats_kit import Place, payloads, row, rows, term
+from tests.brokers.nats_kit import Place, made, payloads, row, rows, term
 
 
 @pytest.fixture
 async def place(nats_url: str, fresh_name: str) -> AsyncIterator[Place]:
     """A stream without atomic batches, which must stay as it is."""
-    found = Place(nats_url, fresh_name)
-    await found.make(allow_atomic=False, subjects=[f"{fresh_name}.>"])
-    yield found
-    await found.drop()
+    async with made(nats_url, fresh_name, allow_atomic=False, subjects=[f"{fresh_name}.>"]) as found:
+        yield found
 
 
 async def test_the_reason_says_what_to_change(place: Place) -> None:

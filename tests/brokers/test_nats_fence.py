@@ -17,15 +17,14 @@ from fencepost.brokers.nats.subjects import receipt_subject
 from fencepost.errors import ConnectionLost, Contention, Fenced, FixError, GuaranteeUnavailable, RetryError
 from fencepost.ports import Handoff, Lane
 from fencepost.receipt import RECEIPTS_KEPT, digest
-from tests.brokers.nats_kit import Place, payloads, row, rows, term
+from tests.brokers.nats_kit import Place, made, payloads, row, rows, term
 
 
 @pytest.fixture
 async def place(nats_url: str, fresh_name: str) -> AsyncIterator[Place]:
     """A stream of its own on the shared server."""
-    found = Place(nats_url, fresh_name)
-    yield found
-    await found.drop()
+    async with made(nats_url, fresh_name) as found:
+        yield found
 
 
 async def test_an_old_owner_is_refused_and_nothing_of_its_batch_is_seen(place: Place) -> None:

@@ -11,15 +11,14 @@ from fencepost.errors import ConfigurationError, FixError, RetryError, SchemaMis
 from fencepost.message import microseconds
 from fencepost.ports import Delivery, Lane
 from fencepost.receipt import digest
-from tests.brokers.nats_kit import Place, payloads, row, rows, term
+from tests.brokers.nats_kit import Place, made, payloads, row, rows, term
 
 
 @pytest.fixture
 async def place(nats_url: str, fresh_name: str) -> AsyncIterator[Place]:
     """A stream of its own on the shared server."""
-    found = Place(nats_url, fresh_name)
-    yield found
-    await found.drop()
+    async with made(nats_url, fresh_name) as found:
+        yield found
 
 
 async def test_a_new_stream_gives_exactly_once(place: Place) -> None:

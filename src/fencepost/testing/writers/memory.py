@@ -44,7 +44,7 @@ class MemoryWriter:
     async def cut(self, connections: Collection[str]) -> None:
         for session in self._database.sessions:
             if str(id(session)) in connections:
-                await session.close()
+                session.end()
 
     async def close(self) -> None:
         memory.forget(self._database.url)
