@@ -109,16 +109,16 @@ class LaneRun:
         charge.
         """
         self._ends = [asyncio.ensure_future(event.wait()) for event in (drain, self._own.lost)]
-        watching = asyncio.ensure_future(self._silence.watch())
         try:
-            while not drain.is_set():
-                try:
-                    await self._work(drain)
-                except (RetryError, FixError) as error:
-                    await self._pause(self._circuit.failed(error), drain)
+            async with self._silence.watched():
+                while not drain.is_set():
+                    try:
+                        await self._work(drain)
+                    except (RetryError, FixError) as error:
+                        await self._pause(self._circuit.failed(error), drain)
         finally:
-            for task in (*self._ends, watching):
-                task.cancel()
+            for end in self._ends:
+                end.cancel()
             await self._drop_handoff()
             await self._drop_session()
 

@@ -119,11 +119,8 @@ class Relay:
     async def _until_it_works(self) -> Capabilities | None:
         """Open everything once, so that what a person must change is said at once. None where ``stop`` came first."""
         silence = Silence(self._lane.name, self._observer, self._clock)
-        watching = asyncio.ensure_future(silence.watch())
-        try:
+        async with silence.watched():
             return await self._open_patiently(silence)
-        finally:
-            watching.cancel()
 
     async def _open_patiently(self, silence: Silence) -> Capabilities | None:
         while not self._drain.is_set():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from fencepost.clock import Clock
@@ -23,8 +24,8 @@ class _Call:
 
 
 class Silence:
-    """The calls of a lane that wait for a server. ``watch`` runs beside, once for all calls: a timer for each one would
-    cost more than the call.
+    """The calls of a lane that wait for a server. One task watches them all: a timer for each one would cost more than
+    the call.
     """
 
     def __init__(self, lane: str, observer: Observer, clock: Clock) -> None:
@@ -41,8 +42,16 @@ class Silence:
         finally:
             self._calls.discard(call)
 
-    async def watch(self) -> None:
-        """Tell of every call that takes long, until cancelled."""
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """While the block lasts every call that takes long is told."""
+        watching = asyncio.ensure_future(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
         while True:
             await self._clock.sleep(_LOOK_EVERY_S)
             for call in list(self._calls):

@@ -39,7 +39,7 @@ class SourceStatements:
     pending: str  # (after, limit)
     pending_in_slots: str  # (after, first_slot, last_slot, limit)
     settle: str  # PostgreSQL (seqs, ids), SQLite (position, id)
-    settle_between: str  # (ids, first, last): see ``between``; PostgreSQL only, "" elsewhere
+    settle_between: str  # (first, last, ids): see ``between``; PostgreSQL only, "" elsewhere
     held: str  # PostgreSQL (firsts, lasts), SQLite (ranges)
     in_doubt: str  # PostgreSQL (token, seqs, ids), SQLite (token, position, id)
     failed: str  # (error, position, id)
