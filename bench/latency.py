@@ -20,9 +20,9 @@ _GRACE_S = 20.0
 
 
 def measure(
-    database: str, broker: str, *, topic: str, relay: str, rate: int, seconds: int, size: int
+    database: str, broker: str, *, program: str, topic: str, rate: int, seconds: int, size: int
 ) -> dict[str, float]:
-    """Latency in milliseconds: p50, p90, p99 and the largest."""
+    """Latency in milliseconds: p50, p90, p99 and the largest. ``program`` is "drain" (the relay) or "bare"."""
     count = rate * seconds
     reader = _start("read", {"broker": broker, "topic": topic, "count": count})
     assert reader.stdout is not None
@@ -31,8 +31,8 @@ def measure(
         [
             sys.executable,
             "-m",
-            "bench.drain",
-            json.dumps({"database": database, "broker": broker, "rows": count, "batch": 2000, "relay": relay}),
+            f"bench.{program}",
+            json.dumps({"database": database, "broker": broker, "rows": count, "batch": 2000, "relay": topic}),
         ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -46,11 +46,10 @@ def measure(
     late = sorted((read[id_] - at) * 1000 for id_, at in written.items())
     cuts = statistics.quantiles(late, n=100)
     return {
-        "latency_p50_ms": cuts[49],
-        "latency_p90_ms": cuts[89],
-        "latency_p99_ms": cuts[98],
-        "latency_max_ms": late[-1],
-        "latency_messages": len(late),
+        "p50_ms": cuts[49],
+        "p90_ms": cuts[89],
+        "p99_ms": cuts[98],
+        "max_ms": late[-1],
     }
 
 

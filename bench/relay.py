@@ -68,31 +68,37 @@ def say(line: str) -> None:
 
 
 def drain(database: str, broker: str, run: str, options: argparse.Namespace) -> dict[str, float]:
-    """The relay and the ceiling in turn."""
+    """The relay, the bare relay and the ceiling in turn."""
     rounds = []
     for n in range(options.rounds):
         topic = f"{run}-{n}"
         plain = child(
             "ceiling", {"servers": broker.removeprefix("kafka://"), "topic": f"{topic}-ceiling", **_sizes(options)}
         )
-        workload.fill_sync(database, options.rows, topic=topic, size=options.size)
         shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
+        workload.fill_sync(database, options.rows, topic=topic, size=options.size)
         relay = child("drain", shape)
-        rounds.append((relay, plain))
+        workload.fill_sync(database, options.rows, topic=topic, size=options.size)
+        bare = child("bare", shape)
+        rounds.append((relay, bare, plain))
         say(
             f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"
             f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
             f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
+            f"   bare relay {bare['messages_per_s']:>9,.0f}/s  {bare['cpu_us_per_message']:5.1f} us"
         )
     middle = statistics.median
     return {
-        "messages_per_s": middle(r["messages_per_s"] for r, _ in rounds),
-        "ceiling_per_s": middle(c["messages_per_s"] for _, c in rounds),
-        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, c in rounds),
-        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _ in rounds),
-        "ceiling_cpu_us_per_message": middle(c["cpu_us_per_message"] for _, c in rounds),
-        "peak_rss_mb": max(r["peak_rss_mb"] for r, _ in rounds),
-        "messages_per_batch": middle(r["messages_per_batch"] for r, _ in rounds),
+        "messages_per_s": middle(r["messages_per_s"] for r, _, _ in rounds),
+        "ceiling_per_s": middle(c["messages_per_s"] for _, _, c in rounds),
+        "bare_per_s": middle(b["messages_per_s"] for _, b, _ in rounds),
+        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, _, c in rounds),
+        "ratio_to_bare": middle(r["messages_per_s"] / b["messages_per_s"] for r, b, _ in rounds),
+        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _, _ in rounds),
+        "bare_cpu_us_per_message": middle(b["cpu_us_per_message"] for _, b, _ in rounds),
+        "ceiling_cpu_us_per_message": middle(c["cpu_us_per_message"] for _, _, c in rounds),
+        "peak_rss_mb": max(r["peak_rss_mb"] for r, _, _ in rounds),
+        "messages_per_batch": middle(r["messages_per_batch"] for r, _, _ in rounds),
     }
 
 
@@ -101,17 +107,26 @@ def _sizes(options: argparse.Namespace) -> dict[str, object]:
 
 
 def late(database: str, broker: str, run: str, options: argparse.Namespace) -> dict[str, float]:
-    """Latency at a steady rate."""
-    workload.fill_sync(database, 0, topic=run, size=options.size)
-    topic = f"{run}-latency"
-    found = latency.measure(
-        database, broker, topic=topic, relay=topic, rate=options.rate, seconds=options.seconds, size=options.size
-    )
-    say(
-        f"  latency at {options.rate}/s: p50 {found['latency_p50_ms']:.1f} ms, p90 {found['latency_p90_ms']:.1f},"
-        f" p99 {found['latency_p99_ms']:.1f} ms, max {found['latency_max_ms']:.1f} ms"
-    )
-    return found
+    """Latency at a steady rate: of the relay and of the bare relay in turn."""
+    rounds = []
+    shape = {"rate": options.rate, "seconds": options.seconds, "size": options.size}
+    for n in range(options.rounds):
+        found = []
+        for program in ("drain", "bare"):
+            workload.fill_sync(database, 0, topic=run, size=options.size)
+            topic = f"{run}-latency-{n}-{program}"
+            found.append(latency.measure(database, broker, program=program, topic=topic, **shape))
+        relay, bare = found
+        rounds.append((relay, bare))
+        say(
+            f"  latency at {options.rate}/s, round {n + 1}: p50 {relay['p50_ms']:.1f} ms, p90 {relay['p90_ms']:.1f},"
+            f" p99 {relay['p99_ms']:.1f}, max {relay['max_ms']:.1f} ms"
+            f"   bare relay p50 {bare['p50_ms']:.1f}, p99 {bare['p99_ms']:.1f} ms"
+        )
+    middle = statistics.median
+    return {f"latency_{name}": middle(r[name] for r, _ in rounds) for name in rounds[0][0]} | {
+        f"latency_bare_{name}": middle(b[name] for _, b in rounds) for name in rounds[0][1]
+    }
 
 
 def adding(database: str, options: argparse.Namespace) -> dict[str, float]:
