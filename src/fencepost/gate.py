@@ -6,15 +6,19 @@ It belongs to the shared server, not to one connection, as trouble does. One eve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, MutableSet
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fencepost.clock import Clock
 from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError
 
-Bells = MutableSet[asyncio.Event]
-"""Who is waiting for something. Each wait has an event of its own, so that nothing outlives its event loop."""
+
+class Bells(dict[asyncio.Event, None]):
+    """Who is waiting for something, in the order in which they came: a simulation must be the same each time.
+
+    Each wait has an event of its own, so that nothing outlives its event loop.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Gate:
         self.what = what
         self.latency_s = 0.0
         self._paused = False
-        self._bells: Bells = set()
+        self._bells = Bells()
         self._troubles: list[_Trouble] = []
 
     def pause(self) -> None:
@@ -101,9 +105,9 @@ async def _rung(bell: asyncio.Event, clock: Clock, timeout_s: float) -> bool:
 def _hung(places: tuple[Bells, ...]) -> Iterator[asyncio.Event]:
     bell = asyncio.Event()
     for bells in places:
-        bells.add(bell)
+        bells[bell] = None
     try:
         yield bell
     finally:
         for bells in places:
-            bells.discard(bell)
+            bells.pop(bell, None)

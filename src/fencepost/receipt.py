@@ -12,7 +12,7 @@ import json
 import struct
 import zlib
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fencepost.message import Position, Stored
@@ -97,6 +97,10 @@ class Receipts:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def __iter__(self) -> Iterator[Receipt]:
+        """Oldest first."""
+        return iter(self._kept)
 
     @property
     def last(self) -> Receipt | None:

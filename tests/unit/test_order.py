@@ -109,3 +109,17 @@ def test_a_read_ahead_is_confirmed_without_the_keys_that_failed_meanwhile() -> N
     assert positions(order.choose([row(4, "a"), row(5, "c")])) == [5], "not before the round begins again"
     order.begin_read(bottom=True)
     assert positions(order.choose([row(1, "a"), row(2, "a")])) == [2], "row 1 is still in hand here"
+
+
+def test_b7_a_row_that_is_tried_again_is_not_taken_for_a_read_ahead_of_its_failure() -> None:
+    """Taken out, it would let a later row of its key overtake it in the same round."""
+    clock = StandingClock()
+    order = Order(clock, one_per_key=False)
+    order.begin_read(bottom=True)
+    failed = order.choose([row(1, "a")])
+    order.wait(row(1, "a"), delay_s=1.0)
+    order.let_go(failed)
+    clock.at_s = 1.0
+    order.begin_read(bottom=True)
+    again = order.choose([row(1, "a")])
+    assert [m.position for m in order.confirm(again)] == [1]

@@ -9,7 +9,7 @@ middle of a batch, and those of its gate. One event loop at a time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost import gate
@@ -50,17 +50,19 @@ class _LaneState:
 class MemoryServer:
     """The shared server. What a test may look at and do to it.
 
-    ``gate`` pauses it, makes calls fail or loses their answers.
+    ``gate`` pauses it, makes calls fail or loses their answers. ``seen`` is told of each message when readers can see
+    it, and of who published it.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.seen: Callable[[MemoryHandoff, Stored], None] = _ignore
         self.gate = gate.Gate(url)
         self.refused_topics: set[str] = set()
         self._topics: dict[str, list[Delivered]] = {}
         self._ids: set[str] = set()
         self._lanes: dict[str, _LaneState] = {}
-        self._handoffs: set[MemoryHandoff] = set()
+        self._handoffs: dict[MemoryHandoff, None] = {}  # in order: a simulation must be the same each time
         self._break_after: list[int] = []
 
     @property
@@ -87,7 +89,7 @@ class MemoryServer:
     def cut(self) -> None:
         """End every connection: handoffs are lost. The fence and the receipts stay."""
         for handoff in tuple(self._handoffs):
-            handoff._end()
+            handoff.end()
 
     def _lane(self, lane: Lane) -> _LaneState:
         return self._lanes.setdefault(lane.name, _LaneState())
@@ -106,14 +108,15 @@ class MemoryHandoff:
     """The right to publish on one lane. ``fencepost.ports.Handoff`` says what each call promises."""
 
     def __init__(self, broker: MemoryBroker, lane: Lane, term: Term) -> None:
-        self._broker, self._server, self._term = broker, broker.server, term
+        self.lane, self.term = lane, term
+        self._broker, self._server = broker, broker.server
         self._lane = broker.server._lane(lane)
         self._lane.fence += 1
         self._fence = self._lane.fence
         self._receipts = Receipts(self._lane.receipts if broker.delivery is Delivery.ATOMIC else ())
         self._alive = True
-        self._bells: gate.Bells = set()
-        self._server._handoffs.add(self)
+        self._bells = gate.Bells()
+        self._server._handoffs[self] = None
 
     @property
     def receipts(self) -> Receipts:
@@ -130,12 +133,12 @@ class MemoryHandoff:
             await clock.sleep(0)
             self._must_be_alive()
         except BaseException:  # whatever it was, nobody here knows what became of the batch
-            self._end()
+            self.end()
             raise
         return outcome
 
     async def close(self) -> None:
-        self._end()
+        self.end()
 
     def _take(self, batch: Sequence[Stored]) -> Outcome:
         """The effect of a publish, at once."""
@@ -149,13 +152,13 @@ class MemoryHandoff:
 
     def _take_all_or_nothing(self, batch: Sequence[Stored], failures: Sequence[Failure]) -> Outcome:
         if self._fence != self._lane.fence:
-            raise Fenced(f"{self._server.url} refused owner {self._term.owner!r}: the lane has been taken over")
+            raise Fenced(f"{self._server.url} refused owner {self.term.owner!r}: the lane has been taken over")
         if failures or not batch:
             return Outcome((), failures)
         if self._server._publishable(len(batch)) < len(batch):
             raise ConnectionLost(f"the connection to {self._server.url} ended in the middle of a batch")
         last = self._lane.receipts[-1].counter if self._lane.receipts else 0
-        owner, token = self._term.owner, self._term.token
+        owner, token = self.term.owner, self.term.token
         receipt = Receipt.of(batch, fence=self._fence, counter=last + 1, token=token, owner=owner)
         self._append(batch)
         self._lane.receipts.append(receipt)
@@ -165,7 +168,8 @@ class MemoryHandoff:
     def _append(self, batch: Sequence[Stored]) -> None:
         arrives = self._server._publishable(len(batch))
         for message in batch[:arrives]:
-            self._broker.append(message)
+            if self._broker.append(message):
+                self._server.seen(self, message)
         if arrives < len(batch):
             raise ConnectionLost(f"the connection to {self._server.url} ended in the middle of a batch")
 
@@ -173,9 +177,10 @@ class MemoryHandoff:
         if not self._alive:
             raise ConnectionLost(f"the handoff with {self._server.url} has ended")
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """The connection is over: every call fails from now on."""
         self._alive = False
-        self._server._handoffs.discard(self)
+        self._server._handoffs.pop(self, None)
         gate.ring(self._bells)
 
 
@@ -189,6 +194,8 @@ class MemoryBroker:
         self._settings = settings
         self._envelope = Envelope(options.source, "ce_")
         self._handoffs: list[MemoryHandoff] = []
+        self.refuses: Callable[[Stored], bool] = _takes
+        """Whether a message is refused, this time; for tests and simulations."""
 
     async def open(self) -> Capabilities:
         await self._enter("open")
@@ -216,7 +223,7 @@ class MemoryBroker:
 
     def failure(self, message: Stored) -> Failure | None:
         """Why the server does not take a message; None where it does."""
-        if message.topic in self.server.refused_topics:
+        if message.topic in self.server.refused_topics or self.refuses(message):
             return Failure(message, ParkError(f"topic {message.topic!r} is refused", remedy="rename the topic"))
         size = len(message.payload or b"") + sum(len(n) + len(v.encode()) for n, v in self._envelope.headers(message))
         if size <= self._settings.message_bytes_max:
@@ -224,13 +231,15 @@ class MemoryBroker:
         what = f"the message has {size:,} bytes, {self.server.url} takes {self._settings.message_bytes_max:,}"
         return Failure(message, ParkError(what, remedy="store the large part elsewhere", at_once=True))
 
-    def append(self, message: Stored) -> None:
-        """Let readers see a message, unless the server recognises its id."""
-        if self.delivery is not Delivery.DEDUPLICATING or message.id not in self.server._ids:
+    def append(self, message: Stored) -> bool:
+        """Let readers see a message, unless the server recognises its id: then False."""
+        new = self.delivery is not Delivery.DEDUPLICATING or message.id not in self.server._ids
+        if new:
             self.server._append(message, self._envelope.headers(message))
+        return new
 
     async def _enter(self, call: str) -> None:
-        await self.server.gate.enter(call, self.options.clock, self.options.timeout_s, set())
+        await self.server.gate.enter(call, self.options.clock, self.options.timeout_s, gate.Bells())
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +275,15 @@ def _count(settings: Mapping[str, object], name: str) -> int | None:
     if value is None or (isinstance(value, int) and value > 0):
         return value
     raise ConfigurationError(f"{name} {value!r} of the memory broker", remedy="write a whole number above 0")
+
+
+def _ignore(*_: object) -> None:
+    """Nobody wants to know."""
+
+
+def _takes(_: Stored) -> bool:
+    """Nothing is refused."""
+    return False
 
 
 _SERVERS: dict[str, MemoryServer] = {}

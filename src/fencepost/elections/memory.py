@@ -56,7 +56,7 @@ class MemoryLeases:
         self.clock = clock
         self.gate = gate.Gate(url)
         self._leases: dict[str, _Lease] = {}
-        self._bells: gate.Bells = set()
+        self._bells = gate.Bells()
 
     def expire(self, name: str) -> None:
         """End a lease now, as if its time had passed. Its owner is not told."""
@@ -112,7 +112,7 @@ class MemoryLeaseStore:
         self._timeout_s = options.timeout_s
         self._shows_itself = _wants_evidence(options.settings)
         self._is_cut_off = False
-        self._bells: gate.Bells = set()
+        self._bells = gate.Bells()
         self._session_now = _Session()
 
     def cut_off(self) -> None:
@@ -175,6 +175,10 @@ class MemoryLeaseStore:
 
     async def close(self) -> None:
         """See LeaseStore. To candidates it looks as if this process had been killed."""
+        self.end()
+
+    def end(self) -> None:
+        """The session with the place is over."""
         self._session_now.ended = True
         gate.ring(self._bells)
         gate.ring(self._leases._bells)

@@ -44,9 +44,11 @@ class Order:
     def begin_read(self, *, bottom: bool) -> None:
         """A read of the outbox begins, at the bottom or further up.
 
-        What is let go while it runs may still be among its rows and is not chosen from them.
+        What is let go while it runs may still be among its rows and is not chosen from them. What failed before it is
+        left to ``choose``: only rows that were chosen before a failure are taken out by ``confirm``.
         """
         self._let_go.clear()
+        self._failed.clear()
         if bottom:
             self._passed_over.clear()
 

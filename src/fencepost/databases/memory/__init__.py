@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fencepost import gate
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.databases.memory.rows import ParkedRow, Row, Snapshot
 from fencepost.databases.memory.session import ERROR_CHARACTERS_MAX, MemorySession
@@ -41,13 +42,13 @@ class MemorySource:
         self._options = options
 
     async def connect(self) -> MemorySession:
-        await self._database.gate.enter("connect", self._options.clock, self._options.timeout_s, set())
+        await self._database.gate.enter("connect", self._options.clock, self._options.timeout_s, gate.Bells())
         session = MemorySession(self._database, self._options)
-        self._database._sessions.add(session)
+        self._database._sessions[session] = None
         return session
 
     async def backlog(self) -> Backlog:
-        await self._database.gate.enter("backlog", self._options.clock, self._options.timeout_s, set())
+        await self._database.gate.enter("backlog", self._options.clock, self._options.timeout_s, gate.Bells())
         pending = [row for row in self._database.rows if row.available_at is None]
         oldest = min((row.message.occurred_at for row in pending), default=None)
         return Backlog(

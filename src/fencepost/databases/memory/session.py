@@ -28,7 +28,7 @@ class MemorySession:
         self._clock = options.clock
         self._timeout_s = options.timeout_s
         self._alive = True
-        self._bells: gate.Bells = set()
+        self._bells = gate.Bells()
         self._seen = -1  # how many commits there were at the last pending()
 
     async def pending(self, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
@@ -121,7 +121,7 @@ class MemorySession:
     def end(self) -> None:
         """The connection is over: every call fails from now on."""
         self._alive = False
-        self._database._sessions.discard(self)
+        self._database._sessions.pop(self, None)
         gate.ring(self._bells)
 
 

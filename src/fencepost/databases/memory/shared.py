@@ -74,7 +74,7 @@ class Transaction:
 
     def _end(self) -> None:
         self._open = False
-        self._database._transactions.discard(self)
+        self._database._transactions.pop(self, None)
 
     def _draw(self, message: Message, key: str) -> int:
         entity = (message.topic, key)
@@ -100,10 +100,10 @@ class MemoryDatabase:
         self.gate = gate.Gate(url)
         self.settled: list[tuple[int, str]] = []
         self._state = State()
-        self._transactions: set[Transaction] = set()
-        self._sessions: set[Connected] = set()
+        self._transactions: dict[Transaction, None] = {}
+        self._sessions: dict[Connected, None] = {}  # in order: a simulation must be the same each time
         self._commits = 0
-        self._bells: gate.Bells = set()
+        self._bells = gate.Bells()
 
     @property
     def rows(self) -> list[Row]:
@@ -123,7 +123,7 @@ class MemoryDatabase:
     def transaction(self) -> Transaction:
         """Begin a transaction."""
         transaction = Transaction(self)
-        self._transactions.add(transaction)
+        self._transactions[transaction] = None
         return transaction
 
     def snapshot(self) -> Snapshot:

@@ -1,0 +1,275 @@
+"""Deliberate weakenings of the real code: the simulator must notice every one of them, or it proves nothing.
+
+Each takes one rule away and says which. They are applied to the classes while a block runs, never in production.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.brokers.memory import MemoryHandoff
+from fencepost.databases.memory import MemorySession, Transaction
+from fencepost.databases.memory.rows import State
+from fencepost.elections.memory import MemoryLeases
+from fencepost.leases import Tenure
+from fencepost.message import Position, Stored
+from fencepost.ports import Delivery, Failure, Lane, Outcome, Session
+from fencepost.receipt import Receipt, Receipts
+from fencepost.relay import lane as lane_module
+from fencepost.relay.lane import LaneRun
+from fencepost.relay.order import Order
+
+Weakening = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """``delivery``: on which class of broker it shows; None for any."""
+
+    name: str
+    rule: str
+    delivery: Delivery | None
+    weakening: Weakening
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+# -- the handoff -------------------------------------------------------------------------------------------------------
+
+
+def _no_fence() -> AbstractContextManager[None]:
+    original = MemoryHandoff._take_all_or_nothing
+
+    def take(self: MemoryHandoff, batch: Sequence[Stored], failures: Sequence[Failure]) -> Outcome:
+        self._fence = self._lane.fence
+        return original(self, batch, failures)
+
+    return _replaced(MemoryHandoff, "_take_all_or_nothing", take)
+
+
+def _no_receipts() -> AbstractContextManager[None]:
+    async def settle(self: LaneRun, session: Session, receipts: Receipts) -> None:
+        """Look at no receipt."""
+
+    return _replaced(LaneRun, "_settle_receipts", settle)
+
+
+def _one_receipt() -> AbstractContextManager[None]:
+    original = MemoryHandoff._take_all_or_nothing
+
+    def take(self: MemoryHandoff, batch: Sequence[Stored], failures: Sequence[Failure]) -> Outcome:
+        self._lane.receipts = deque(self._lane.receipts, maxlen=1)
+        return original(self, batch, failures)
+
+    return _replaced(MemoryHandoff, "_take_all_or_nothing", take)
+
+
+def _receipt_apart() -> AbstractContextManager[None]:
+    original = MemoryHandoff._take_all_or_nothing
+
+    def take(self: MemoryHandoff, batch: Sequence[Stored], failures: Sequence[Failure]) -> Outcome:
+        outcome = original(self, batch, failures)
+        if outcome.published and self._server.gate.latency_s == 0:
+            self._lane.receipts.pop()  # "written afterwards", and the relay died first
+        return outcome
+
+    return _replaced(MemoryHandoff, "_take_all_or_nothing", take)
+
+
+def _no_digest() -> AbstractContextManager[None]:
+    original = Receipt.of
+
+    def of(batch: Sequence[Stored], **facts: Any) -> Receipt:
+        receipt = original(batch, **facts)
+        return Receipt(**{name: getattr(receipt, name) for name in _OTHERS}, digests=(0,) * len(batch))
+
+    return _both(_replaced(Receipt, "of", staticmethod(of)), _replaced(lane_module, "digest", lambda _: 0))
+
+
+_OTHERS = ("fence", "counter", "token", "owner", "positions")
+
+
+def _settles_only_once() -> AbstractContextManager[None]:
+    original = LaneRun._settle_receipts
+
+    async def settle(self: LaneRun, session: Session, receipts: Receipts) -> None:
+        if getattr(receipts, "settled_once", False):
+            return
+        await original(self, session, receipts)
+        receipts.settled_once = True  # type: ignore[attr-defined]
+
+    return _replaced(LaneRun, "_settle_receipts", settle)
+
+
+def _settles_first() -> AbstractContextManager[None]:
+    original = LaneRun._publish
+
+    async def publish(self: LaneRun, session: Session, handoff: Any, batch: Sequence[Stored]) -> Sequence[Stored]:
+        await session.settle([(m.position, m.id) for m in batch])
+        return await original(self, session, handoff, batch)
+
+    return _replaced(LaneRun, "_publish", publish)
+
+
+def _settles_refused() -> AbstractContextManager[None]:
+    original = LaneRun._set_aside
+
+    async def set_aside(self: LaneRun, session: Session, failures: Sequence[Failure]) -> None:
+        await original(self, session, failures)
+        await session.settle([(f.message.position, f.message.id) for f in failures])
+
+    return _replaced(LaneRun, "_set_aside", set_aside)
+
+
+def _settles_by_position() -> AbstractContextManager[None]:
+    def matching(self: State, position: Position, message_id: str) -> Any:
+        return self.rows.get(int(position))
+
+    return _replaced(State, "matching", matching)
+
+
+# -- reading and order -------------------------------------------------------------------------------------------------
+
+
+def _by_time() -> AbstractContextManager[None]:
+    original = MemorySession.pending
+
+    async def pending(self: MemorySession, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
+        return sorted(await original(self, lane, 10_000), key=lambda m: m.occurred_us)[:limit]
+
+    return _replaced(MemorySession, "pending", pending)
+
+
+def _cursor() -> AbstractContextManager[None]:
+    original = MemorySession.pending
+
+    async def pending(self: MemorySession, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
+        seen = getattr(self, "highest_seen", 0)
+        rows = await original(self, lane, limit, max(seen, int(after or 0)))
+        self.highest_seen = max([seen, *(int(m.position) for m in rows)])  # type: ignore[attr-defined]
+        return rows
+
+    return _replaced(MemorySession, "pending", pending)
+
+
+def _no_entity_lock() -> AbstractContextManager[None]:
+    def draw(self: Transaction, message: Any, key: str) -> int:
+        return self._database._state.versions.get((message.topic, key), 0) + 1
+
+    return _replaced(Transaction, "_draw", draw)
+
+
+def _in_hand_forgotten() -> AbstractContextManager[None]:
+    original = Order.choose
+
+    def choose(self: Order, rows: Sequence[Stored]) -> list[Stored]:
+        self._in_hand.clear()
+        self._let_go.clear()
+        return original(self, rows)
+
+    return _replaced(Order, "choose", choose)
+
+
+def _key_does_not_wait() -> AbstractContextManager[None]:
+    def wait(self: Order, message: Stored, delay_s: float) -> None:
+        """Let its key go on."""
+
+    return _replaced(Order, "wait", wait)
+
+
+def _read_ahead_kept() -> AbstractContextManager[None]:
+    def confirm(self: Order, chosen: Sequence[Stored]) -> Sequence[Stored]:
+        self._failed.clear()
+        return chosen
+
+    return _replaced(Order, "confirm", confirm)
+
+
+def _many_per_key() -> AbstractContextManager[None]:
+    original = Order.__init__
+
+    def init(self: Order, clock: Any, *, one_per_key: bool) -> None:
+        original(self, clock, one_per_key=False)
+
+    return _replaced(Order, "__init__", init)
+
+
+# -- leases and doubt --------------------------------------------------------------------------------------------------
+
+
+def _no_token() -> AbstractContextManager[None]:
+    def current(self: MemoryLeases, term: Any) -> Any:
+        return self._lease(term.name)
+
+    return _replaced(MemoryLeases, "_current", current)
+
+
+def _taken_too_soon() -> AbstractContextManager[None]:
+    def acquire(self: MemoryLeases, name: str, owner: str, ttl_s: float, session: Any) -> Any:
+        early = self._lease(name).remaining_s(self.clock.monotonic()) > ttl_s / 2
+        return None if early else self._give(name, owner, ttl_s, session, early=False)
+
+    return _replaced(MemoryLeases, "_acquire", acquire)
+
+
+def _trust_from_the_answer() -> AbstractContextManager[None]:
+    original = Tenure._trust
+
+    def trust(self: Tenure, started_s: float) -> None:
+        original(self, self._clock.monotonic())
+
+    return _replaced(Tenure, "_trust", trust)
+
+
+def _trust_without_end() -> AbstractContextManager[None]:
+    return _replaced(Tenure, "trusted_for_s", lambda _: 3600.0)
+
+
+def _no_doubt() -> AbstractContextManager[None]:
+    async def in_doubt(self: MemorySession, rows: Sequence[Stored], token: int) -> None:
+        """Mark nothing."""
+
+    return _replaced(MemorySession, "in_doubt", in_doubt)
+
+
+@contextmanager
+def _both(one: AbstractContextManager[None], other: AbstractContextManager[None]) -> Iterator[None]:
+    with one, other:
+        yield
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("no fence", "the broker refuses an earlier owner", Delivery.ATOMIC, _no_fence),
+    Mutant("no receipts", "a take-over settles what the receipts name", Delivery.ATOMIC, _no_receipts),
+    Mutant("one receipt", "the broker keeps the last 64 receipts", Delivery.ATOMIC, _one_receipt),
+    Mutant("receipt apart", "a batch and its receipt become visible together", Delivery.ATOMIC, _receipt_apart),
+    Mutant("no digest", "a receipt names the id, not the position alone", Delivery.ATOMIC, _no_digest),
+    Mutant("settled once", "a new session begins by settling the receipts", Delivery.ATOMIC, _settles_only_once),
+    Mutant("settle first", "nothing is settled before it is acknowledged", None, _settles_first),
+    Mutant("settle refused", "what is refused is parked or waits", None, _settles_refused),
+    Mutant("settle by position", "a settle matches position and id", Delivery.ATOMIC, _settles_by_position),
+    Mutant("order by time", "rows are sent in the order of positions", None, _by_time),
+    Mutant("cursor", "everything that waits is read again, from the bottom", None, _cursor),
+    Mutant("no entity lock", "the writer locks the entity before it draws a position", None, _no_entity_lock),
+    Mutant("in hand forgotten", "a row in hand is not sent again", Delivery.ATOMIC, _in_hand_forgotten),
+    Mutant("key does not wait", "a key waits behind its refused message", None, _key_does_not_wait),
+    Mutant("read-ahead kept", "what waits now is taken out of the read-ahead", None, _read_ahead_kept),
+    Mutant("many per key", "one message of a key in hand, where one may fail alone", Delivery.PLAIN, _many_per_key),
+    Mutant("no token", "renew and release name the token", Delivery.PLAIN, _no_token),
+    Mutant("taken too soon", "a lease is given when the last one has ended", Delivery.PLAIN, _taken_too_soon),
+    Mutant("trust from the answer", "trust counts from when an attempt began", Delivery.PLAIN, _trust_from_the_answer),
+    Mutant("trust without end", "no publish is begun that could outlive the lease", Delivery.PLAIN, _trust_without_end),
+    Mutant("no doubt", "what is sent to a plain broker is marked before", Delivery.PLAIN, _no_doubt),
+)
