@@ -11,7 +11,7 @@ from fencepost.outbox import Outbox
 from fencepost.ports import DatabaseOptions
 
 outbox = Outbox()
-shop = sqlite3.connect(sys.argv[1])
+shop = sqlite3.connect(sys.argv[1] if sys.argv[1:] else sys.exit("usage: python examples/plain_sqlite.py FILE"))
 shop.execute("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, total INTEGER)")
 for statement in schema(DatabaseOptions(url=f"sqlite:///{sys.argv[1]}")).statements():
     shop.execute(statement)

@@ -2,13 +2,21 @@
 
 A plug-in is one module in the folder of its kind, or any dotted module of somebody else's. Its third-party library is
 imported there and nowhere else.
+
+A plug-in with keys of its own may have a function ``refused(url, settings)``: what cannot be used and why, as a
+ConfigurationError by the name of the key ("url" for the URL). Then a configuration tells all of it at once, each with
+its line.
 """
 
 from __future__ import annotations
 
+import difflib
 import importlib
+from collections.abc import Iterable, Mapping
+from functools import cache
 from types import ModuleType
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from fencepost.errors import ConfigurationError, MissingExtra, UnknownPlugin
 
@@ -74,8 +82,49 @@ def load(kind: str, name: str) -> ModuleType:
             raise
         raise MissingExtra(
             f"the {kind} {name!r} needs the library {error.name!r}, which is not installed",
-            remedy=f'pip install "fencepost[{extra}]"',
+            remedy=as_installed(f'pip install "fencepost[{extra}]"'),
         ) from error
+
+
+def refused(kind: str, url: str, settings: Mapping[str, object]) -> Mapping[str, ConfigurationError]:
+    """What the plug-in of a URL does not take of its own settings, by their names.
+
+    Nothing where it cannot be had, which ``load`` says when it is needed, or where it checks them only when it is made.
+    """
+    try:
+        ask = getattr(load(kind, name_of(kind, url)), "refused", None)
+    except ConfigurationError:
+        return {}
+    found: Mapping[str, ConfigurationError] = ask(url, settings) if ask else {}
+    return found
+
+
+def as_installed(remedy: str) -> str:
+    """A remedy with ``pip install "fencepost[...]"`` in it, for this program: a checkout takes its own extras."""
+    folder = _checkout()
+    return remedy.replace('"fencepost[', f'-e "{folder}[') if folder else remedy
+
+
+@cache
+def _checkout() -> str:
+    """The folder that the program was installed from with ``pip install -e``; "" for any other installation."""
+    import json
+    from importlib import metadata  # it takes its time, and is needed for an error only
+
+    try:
+        told = metadata.distribution("fencepost").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return ""
+    origin = json.loads(told or "{}")
+    return unquote(urlsplit(origin["url"]).path) if origin.get("dir_info", {}).get("editable") else ""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A remedy for an unknown name: the nearest known one, and all of them."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(name.strip().lower(), choices, n=1, cutoff=0.6)
+    listed = f"known are {', '.join(choices)}"
+    return f"did you mean {near[0]!r}? {listed}" if near else listed
 
 
 def name_of(kind: str, url: str) -> str:

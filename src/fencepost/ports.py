@@ -158,6 +158,15 @@ class Session(Protocol):
         first.
 
         Only those above position ``after``, where it is given. Fewer than ``limit`` means that there are no more.
+        All rows of one answer were visible at the same moment.
+        """
+        ...
+
+    async def below(self, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
+        """The positions, up to and with this one, of pending messages as ``pending`` would give them now, at most
+        ``limit``, lowest first.
+
+        A call that begins after ``pending`` has returned sees at least every commit that ``pending`` saw.
         """
         ...
 

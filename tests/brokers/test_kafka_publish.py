@@ -8,20 +8,38 @@ from contextlib import suppress
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not exported by name
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not exported by name
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
+from fencepost.brokers.kafka.clients import Clients
 from fencepost.brokers.kafka.deadline import Deadline
 from fencepost.brokers.kafka.pair import MustAbort, Pair
+from fencepost.brokers.kafka.settings import parse
+from fencepost.brokers.kafka.topics import Topics
+from fencepost.clock import SYSTEM_CLOCK
 from fencepost.errors import ConfigurationError, ConnectionLost, RetryError
 from fencepost.ports import Broker, Delivery, Lane
 from fencepost.receipt import digest
-from tests.brokers.kafka_kit import headers, ids, message, messages, opened, owning, read
+from tests.brokers.kafka_kit import headers, ids, message, messages, opened, options, owning, read
 
 
 def make_topic(url: str, name: str, partitions: int = 1, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": url.removeprefix("kafka://")})
     topic = NewTopic(name, partitions, 1, config={n.replace("_", "."): v for n, v in config.items()})
     admin.create_topics([topic])[name].result(10)
+
+
+def alter_topic(url: str, name: str, setting: str, value: str) -> None:
+    admin = AdminClient({"bootstrap.servers": url.removeprefix("kafka://")})
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(10)
 
 
 async def test_it_is_atomic(kafka_url: str) -> None:
@@ -176,10 +194,33 @@ async def test_one_that_is_too_large_for_the_client(kafka_url: str, fresh_name: 
         assert failure.message is batch[41]
         assert failure.error.at_once
         assert "MSG_SIZE_TOO_LARGE" in str(failure.error)
+        assert "(in [broker], 1,000,000) and max.message.bytes of the topic (1,048,588);" in failure.error.remedy
         assert not read(kafka_url, fresh_name)
         rest = [m for m in batch if m is not batch[41]]
         assert (await handoff.publish(rest)).published == rest
     assert ids(read(kafka_url, fresh_name)) == [m.id for m in rest]
+
+
+async def test_the_limits_of_a_message_are_told_as_they_are(kafka_url: str, fresh_name: str) -> None:
+    make_topic(kafka_url, fresh_name, max_message_bytes="70000")
+    batch = [message(n, fresh_name, payload=os.urandom(6000)) for n in range(3)]
+    settings = {"message.max.bytes": 5000}
+    async with opened(kafka_url, settings) as kafka, owning(kafka, Lane(fresh_name)) as handoff:
+        for limit in ("70,000", "80,000"):
+            failed = (await handoff.publish(batch)).failed
+            assert len(failed) == 3
+            for failure in failed:
+                said = f"(in [broker], 5,000) and max.message.bytes of the topic ({limit});"
+                assert said in failure.error.remedy
+            alter_topic(kafka_url, fresh_name, "max.message.bytes", "80000")
+
+
+def test_a_limit_that_nobody_tells(kafka_url: str, fresh_name: str) -> None:
+    """As where the relay's user may not read the topic's settings."""
+    settings = parse(options(kafka_url, {"message.max.bytes": 5000}))
+    topics = Topics(settings, Clients(settings).admin, create=False)
+    said = topics.size_limits(fresh_name, Deadline(SYSTEM_CLOCK, 10))
+    assert "(in [broker], 5,000) and max.message.bytes of the topic (1,048,588 unless it is set);" in said
 
 
 async def test_one_that_is_too_large_for_the_topic(kafka_url: str, fresh_name: str) -> None:
@@ -191,6 +232,7 @@ async def test_one_that_is_too_large_for_the_topic(kafka_url: str, fresh_name: s
         outcome = await handoff.publish(batch)
         assert [f.message.position for f in outcome.failed] == [41]
         assert outcome.failed[0].error.at_once
+        assert "max.message.bytes of the topic (20,000);" in outcome.failed[0].error.remedy
         rest = [m for m in batch if m is not batch[41]]
         assert (await handoff.publish(rest)).published == rest
     assert ids(read(kafka_url, fresh_name)) == [m.id for m in rest]

@@ -78,7 +78,7 @@ def test_settings_have_defaults_and_are_read() -> None:
 
 def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:
     """H4."""
-    with pytest.raises(ConfigurationError, match="no setting steam") as caught:
+    with pytest.raises(ConfigurationError, match="no setting 'steam'") as caught:
         read({"steam": "x"})
     assert "stream" in caught.value.remedy
     assert "subject_prefix" in caught.value.remedy

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -16,12 +16,16 @@ from fencepost import app
 from fencepost.app import CheckReport, Finding
 from fencepost.cli.failures import PROBLEM_FOUND, UNREACHABLE
 from fencepost.config import Config, load
-from fencepost.errors import AccessDenied, Unavailable
-from tests.cli.process import CLOSED, configuration, run
+from fencepost.errors import AccessDenied, FixError, Unavailable
+from fencepost.events import ignore
+from tests.brokers.nats_kit import Place
+from tests.cli.process import CLOSED, configuration, make_tables, run
 
 
-def config(folder: Path, *, database: str = "", broker: str = "memory://check", **settings: str) -> Config:
-    values = {"RELAY__NAME": "checked", "DATABASE__URL": database or f"sqlite:///{folder}/orders.db"}
+def config(
+    folder: Path, *, database: str = "", broker: str = "memory://check", name: str = "checked", **settings: str
+) -> Config:
+    values = {"RELAY__NAME": name, "DATABASE__URL": database or f"sqlite:///{folder}/orders.db"}
     values |= {"BROKER__URL": broker, **{f"BROKER__{name.upper()}": value for name, value in settings.items()}}
     return load(None, {f"FENCEPOST_{name}": value for name, value in values.items()})
 
@@ -71,12 +75,68 @@ async def test_a_topic_of_receipts_that_must_be_there(kafka_url: str, fresh_name
     assert f"--create --topic {fresh_name} --partitions 1 --config cleanup.policy=compact" in finding.remedy
 
 
+@pytest.fixture
+async def taken(nats_url: str, fresh_name: str) -> AsyncIterator[Place]:
+    """Another program's stream, which has every subject that begins with its name."""
+    place = Place(nats_url, fresh_name)
+    await place.make(subjects=[f"{fresh_name}.>"])
+    yield place
+    await place.drop()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_a_subject_that_another_stream_has(taken: Place, is_there: bool, tmp_path: Path) -> None:
+    """Also where the relay's own stream is there, or may be created: the server would refuse it."""
+    own = Place(taken.url, f"{taken.name}-own")
+    subjects = f"{taken.name}.orders,{own.name}.x"
+    settings = await ready(config(tmp_path, broker=taken.url, stream=own.name, subjects=subjects))
+    if is_there:
+        await own.make()
+    try:
+        report = await app.check(settings)
+        (finding,) = of(report, "broker")
+        assert (finding.level, finding.passes) == ("error", False)
+        assert f"the stream {own.name} cannot take" in finding.what
+        assert f"subject '{taken.name}.orders' belongs to the stream {taken.name}" in finding.what
+        assert "subject_prefix" in finding.remedy
+        assert report.delivery_in_force is None
+        if not is_there:
+            assert f"{own.name}.x' belongs" not in finding.what
+            with pytest.raises(FixError, match=f"'{taken.name}.orders' belongs to the stream {taken.name}"):
+                await app.relay(settings, ignore).run()
+    finally:
+        await own.drop()
+
+
+async def test_subjects_of_ones_own_and_free_ones_pass(nats_url: str, fresh_name: str, tmp_path: Path) -> None:
+    own = Place(nats_url, fresh_name)
+    settings = await ready(config(tmp_path, broker=nats_url, stream=own.name, subjects=f"{own.name}.>"))
+    assert (await app.check(settings)).ok
+    await own.make()
+    try:
+        assert (await app.check(settings)).ok
+    finally:
+        await own.drop()
+
+
+async def test_receipts_that_another_stream_has(nats_url: str, fresh_name: str, tmp_path: Path) -> None:
+    """A relay of the same name, with another stream."""
+    taken = Place(nats_url, fresh_name)
+    await taken.make()
+    try:
+        settings = await ready(config(tmp_path, broker=nats_url, stream=f"{fresh_name}-own", name=fresh_name))
+        (finding,) = of(await app.check(settings), "broker")
+        assert f"'fencepost.receipt.{fresh_name}.*' belongs to the stream {fresh_name}" in finding.what
+    finally:
+        await taken.drop()
+
+
 # ------------------------------------------------------------------------------------------------ what a relay would do
 
 
 def test_servers_that_cannot_be_reached_are_waited_for(tmp_path: Path) -> None:
     configuration(tmp_path, database="sqlite:///orders.db", broker=f"nats://{CLOSED}")
-    assert run("schema", "apply", cwd=tmp_path).returncode == 0
+    make_tables(tmp_path)
     result = run("check", cwd=tmp_path)
     assert result.returncode == UNREACHABLE, result.stdout
     assert "a relay would wait, and try again until it works; delivery possible: unknown" in result.stdout

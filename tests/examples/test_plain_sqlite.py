@@ -30,6 +30,14 @@ def test_it_shows_what_waits(tmp_path: Path) -> None:
     assert run(tmp_path / "shop.db") == [refused.format(1), refused.format(2), refused.format(1), *kept]
 
 
+def test_without_a_file_it_says_how_it_is_used(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", str(EXAMPLE)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "usage: python examples/plain_sqlite.py FILE\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_it_stays_short() -> None:
     """At most 20 lines that are neither blank, comment nor docstring."""
     text = EXAMPLE.read_text()

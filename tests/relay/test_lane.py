@@ -63,6 +63,31 @@ async def test_a3_b1_c1_a_transaction_that_commits_late_is_late_not_lost() -> No
     check_exactly_once(world)
 
 
+async def test_b1_a_transaction_that_commits_between_two_pages_keeps_the_order_of_its_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its first row is below the page that shows its second one."""
+    world = new_world()
+    late = world.database.transaction()
+    first = late.add(world.message("late"))
+    world.commit(*"abcd")
+    second = late.add(world.message("late"))
+    world.committed += [first, second]
+    original, pages = MemorySession.pending, []
+
+    async def pending(self: MemorySession, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
+        pages.append(after)
+        if after is not None and len(world.database.rows) == 4:
+            late.commit()
+        return await original(self, lane, limit, after)
+
+    monkeypatch.setattr(MemorySession, "pending", pending)
+    async with world.owned():
+        await world.drained()
+    assert any(after is not None for after in pages), "there was a second page"
+    check_exactly_once(world)
+
+
 async def test_what_is_rolled_back_is_never_published() -> None:
     world = new_world()
     transaction = world.database.transaction()

@@ -26,7 +26,7 @@ class PlantedSource(MemorySource):
 
     async def connect(self) -> MemorySession:
         session = self._kind(self._database, self._options)
-        self._database._sessions.add(session)
+        self._database._sessions[session] = None
         return session
 
 
@@ -60,6 +60,11 @@ class ReadsAboveTheLastOneItSaw(MemorySession):
         if rows:
             CHECKPOINTS[place] = max(CHECKPOINTS.get(place, 0), int(rows[0].position) - 1)
         return rows
+
+
+class BelowSeesOneOnly(MemorySession):
+    async def below(self, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
+        return await super().below(lane, position, 1)
 
 
 class SeesOpenTransactions(MemorySession):

@@ -32,6 +32,7 @@ DATABASES: dict[type[MemorySession], str] = {
     d.SettlesByIdOnly: "test_the_id_at_another_position_stays",
     d.CountsWhatItWasAskedToSettle: "test_settling_twice_settles_once",
     d.ReadsAboveTheLastOneItSaw: "test_a_transaction_that_commits_late_is_read",
+    d.BelowSeesOneOnly: "test_below_a_position_are_the_positions_that_wait",
     d.SeesOpenTransactions: "test_a_transaction_that_is_open_is_not_read",
     d.IgnoresTheLimit: "test_pending_gives_the_lowest_positions_up_to_the_limit",
     d.IgnoresAfter: "test_after_a_position_only_those_above_it_are_given",

@@ -58,7 +58,7 @@ def test_defaults_of_relay_are_those_of_the_service() -> None:
 def test_every_section(tmp_path: Path) -> None:
     config = read(
         tmp_path,
-        MINIMAL.replace('url = "nats', 'create = false\ntimeout_s = 7\nurl = "nats')
+        MINIMAL.replace('url = "nats', 'create = false\ntimeout_s = 7\nurl = "somebody.elses')
         + '"sasl.username" = "app"\nsasl.mechanism = "PLAIN"\nsubjects = ["a", "b"]\n\n'
         + '[broker.tls]\nca = "ca.pem"\n\n[lease]\nurl = "postgresql://db/x"\nttl_s = 2\n\n[log]\nformat = "json"\n',
     )
@@ -81,13 +81,14 @@ def test_environment_comes_before_the_file(tmp_path: Path) -> None:
         "FENCEPOST_BROKER__CREATE": "FALSE",
         "FENCEPOST_LEASE__TTL_S": "2.5",
         "FENCEPOST_BROKER__SASL__PASSWORD": "12345",
-        "FENCEPOST_BROKER__REPLICAS": "3",
+        "FENCEPOST_BROKER__URL": "kafka://localhost:9092",
+        "FENCEPOST_BROKER__PARTITIONS": "3",
     }
     config = read(tmp_path, MINIMAL, env)
     assert config.relay.batch == 12
     assert config.broker.create is False
     assert config.lease.ttl_s == 2.5
-    assert config.broker.settings == {"sasl.password": "12345", "replicas": 3}, "a secret stays the text that it is"
+    assert config.broker.settings == {"sasl.password": "12345", "partitions": 3}, "a secret stays the text that it is"
 
 
 def test_environment_alone_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,10 +220,54 @@ def test_h4_several_at_once(tmp_path: Path) -> None:
     error = refused(tmp_path, text, {"FENCEPOST_RELAY__BACH": "1"})
     assert isinstance(error, ConfigurationErrors)
     whats = [single.what for single in error.errors]
-    assert len(whats) == 4, whats
-    for part in ("oracle", "[relay2]", "[log] level", "bach"):
+    assert len(whats) == 5, whats
+    for part in ("oracle", "[relay2]", "[log] level", "bach", "[broker] crate"):
         assert any(part in what for what in whats), whats
     assert all(single.remedy for single in error.errors)
+
+
+@pytest.mark.parametrize(
+    ("url", "lines", "expected"),
+    [
+        ("nats://h", ['steam = "x"'], ["[broker] steam ({} line 9): the NATS broker has no setting 'steam'"]),
+        ("nats://h", ["replicas = 0"], ["[broker] replicas ({} line 9): the NATS setting replicas = 0 is not usable"]),
+        (
+            "nats://h:port",
+            ["replicas = 0", 'stream = "a b"', 'tls_cert = "x"'],
+            ["[broker] url ({} line 8)", "replicas ({} line 9)", "stream ({} line 10)", "tls_cert ({} line 11)"],
+        ),
+        (
+            "kafka://h",
+            ['partitoner = "x"', "partitions = 0", "", "[broker.message]", 'max.bytes = "1MB"'],
+            ["partitoner ({} line 9)", "partitions ({} line 10)", "message.max.bytes ({} line 13)"],
+        ),
+    ],
+)
+def test_h4_a_plug_ins_own_keys(tmp_path: Path, url: str, lines: list[str], expected: list[str]) -> None:
+    text = MINIMAL.replace("nats://127.0.0.1:4222", url) + "\n".join(lines) + "\n"
+    error = refused(tmp_path, text)
+    found = error.errors if isinstance(error, ConfigurationErrors) else [error]
+    assert len(found) == len(expected), error
+    for single, part in zip(found, expected, strict=True):
+        assert part.format(tmp_path / "fencepost.toml") in single.what
+        assert single.remedy
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "meant"), [("nats://h", "steam", "stream"), ("kafka://h", "partitoner", "partitioner")]
+)
+def test_h4_the_nearest_key_of_a_plug_in(tmp_path: Path, url: str, key: str, meant: str) -> None:
+    env = {f"FENCEPOST_BROKER__{key.upper()}": "x", "FENCEPOST_BROKER__URL": url}
+    error = refused(tmp_path, MINIMAL, env)
+    assert f"[broker] {key} (environment variable FENCEPOST_BROKER__{key.upper()})" in error.what
+    assert error.remedy.startswith(f"did you mean {meant!r}? known are ")
+
+
+def test_a_plug_in_that_cannot_be_asked_is_not(tmp_path: Path) -> None:
+    """It says later what it does not take."""
+    for url in ("somebody.elses://x", "json.decoder://x", "memory://x"):
+        text = MINIMAL.replace("nats://127.0.0.1:4222", url) + "nonsense = 1\n"
+        assert read(tmp_path, text).broker.settings == {"nonsense": 1}
 
 
 def test_h4_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,6 +328,7 @@ def test_masked_and_scrubbed(tmp_path: Path) -> None:
         MINIMAL.replace("[database]", "[database]\nschema = 5\npassword = 'hunter22'"),
         MINIMAL + "[lease]\nurl = 'zookeeper://u:hunter22@h'\n",
         MINIMAL + "password = ' hunter22'\n",
+        MINIMAL + "password = ['hunter22']\n",
         MINIMAL.replace('"orders"', '"postgresql://app:hunter22@db"'),
     ],
 )

@@ -19,7 +19,7 @@ prefix = "shop_"
 timeout_s = 9.0
 
 [broker]
-url = "kafka://k1:9092"
+url = "somebody.elses://k1:9092"
 create = false
 receipts_topic = "receipts"
 security.protocol = "SASL_SSL"
@@ -81,7 +81,7 @@ def test_the_readers_log_in_as_the_relay_does(tmp_path: Path) -> None:
 
 
 def test_a_url_that_is_given_stands_for_its_whole_section(tmp_path: Path) -> None:
-    setup = Setup("r1", "sqlite:///x.db", "nats://h:4222", given(tmp_path), {"relay", "lease"})
+    setup = Setup("r1", "sqlite:///x.db", "somebody.elses://h:4222", given(tmp_path), {"relay", "lease"})
     demo = made(tmp_path, setup)
     assert (demo.database.url, demo.database.schema) == ("sqlite:///x.db", None)
     assert demo.broker.settings == {"receipts_topic": "demo-receipts"}
@@ -89,7 +89,7 @@ def test_a_url_that_is_given_stands_for_its_whole_section(tmp_path: Path) -> Non
 
 
 def test_without_a_configuration_the_defaults_hold(tmp_path: Path) -> None:
-    demo = made(tmp_path, Setup("r1", "sqlite:///x.db", "nats://h:4222", None, set()))
+    demo = made(tmp_path, Setup("r1", "sqlite:///x.db", "somebody.elses://h:4222", None, set()))
     assert demo.relay.name == "demo-r1"
     assert demo.broker.settings == {"receipts_topic": "demo-receipts"}
     assert demo.database.schema is None

@@ -309,6 +309,32 @@ def test_a_server_lives_is_killed_and_comes_back_with_its_port(tree: Path) -> No
     assert State(tree).places == {}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mariadb", "redis", "rabbitmq"])
+def test_a_server_that_no_other_test_starts(name: str, tree: Path) -> None:
+    """It starts, answers, and stops with all of its processes."""
+    if not SERVERS[name].is_installed():
+        pytest.skip(f"{name} is not installed: run `dev/services install {name}`")
+    up = _services(tree, "up", name)
+    assert up.returncode == 0, up.stderr
+    place = State(tree).places[name]
+    assert place.serves()
+    assert SERVERS[name].answers(place)
+    down = _services(tree, "down", "--delete")
+    assert (down.returncode, down.stderr) == (0, "")
+    assert not any(process.is_running(one) for one in place.processes)
+    assert not any(_answers_at(port) for port in place.ports.values())
+    assert not place.folder.exists()
+
+
+def _answers_at(port: int) -> bool:
+    try:
+        socket.create_connection((ports.HOST, port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
 def test_a_port_that_was_taken_meanwhile_is_replaced(tree: Path) -> None:
     with socket.create_server((ports.HOST, 0)) as occupant:
         taken = occupant.getsockname()[1]

@@ -140,11 +140,20 @@ def lease_store(config: Config, clock: Clock = SYSTEM_CLOCK) -> LeaseStore:
 
 @contextmanager
 def _placed(config: Config, section: str) -> Iterator[None]:
-    """A plug-in knows what is wrong with its settings; where they were written is added here."""
+    """A plug-in knows what is wrong with its URL and its settings; where they were written is added here."""
     try:
         yield
-    except (MissingExtra, UnknownPlugin):
+    except UnknownPlugin:
         raise
+    except MissingExtra as error:
+        raise MissingExtra(error.what, remedy=plugins.as_installed(error.remedy)) from error
     except ConfigurationError as error:
-        place = f"[{section}] in {config.file}" if config.file else f"[{section}] in the environment"
-        raise ConfigurationError(f"{place}: {error.what}", remedy=error.remedy) from error
+        raise ConfigurationError(f"{_place(config, section)}: {error.what}", remedy=error.remedy) from error
+
+
+def _place(config: Config, section: str) -> str:
+    """Where the URL stands; where there are settings too, which may be meant, the section."""
+    named = "database" if section == "lease" and config.lease.url is None else section
+    if named in config.places and not getattr(getattr(config, section), "settings", None):
+        return f"[{named}] url ({config.places[named]})"
+    return f"[{section}] in {config.file}" if config.file else f"[{section}] in the environment"

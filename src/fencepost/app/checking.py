@@ -11,7 +11,7 @@ from fencepost.app import build
 from fencepost.app.findings import Finding, Level, failed
 from fencepost.config import Config, mask_url
 from fencepost.errors import FencepostError, SchemaMissing
-from fencepost.ports import Capabilities, Delivery, LeaseStore, Source
+from fencepost.ports import Capabilities, Delivery, Lane, LeaseStore, Source
 from fencepost.relay.service import require
 from fencepost.words import counted
 
@@ -26,6 +26,15 @@ class Advising(Protocol):
 
     async def advice(self) -> Sequence[str]:
         """One line for each thing that could be better; nothing where it is well set up."""
+        ...
+
+
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A broker that can say whether what a relay would create there could be created."""
+
+    async def rehearse(self, lane: Lane) -> None:
+        """Raise FixError for what would be refused; change nothing. The broker is open."""
         ...
 
 
@@ -141,7 +150,10 @@ async def _broker(config: Config) -> tuple[list[Finding], Capabilities | None]:
 async def _opened(config: Config) -> Capabilities:
     broker = build.broker(config)
     try:
-        return await broker.open()
+        capabilities = await broker.open()
+        if isinstance(broker, Rehearsing):
+            await broker.rehearse(build.lane(config))
+        return capabilities
     finally:
         await broker.close()
 

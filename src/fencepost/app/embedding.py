@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from fencepost.app.asking import BrokerQuestion
 from fencepost.app.build import relay
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.config import Config
@@ -16,10 +17,13 @@ DRAIN_S = 10.0
 
 
 class Running:
-    """A relay at work. ``circuit`` says whether it gets on; ``ended`` is True where it has given up, ``error`` why."""
+    """A relay at work. ``circuit`` says whether it gets on; ``ended`` is True where it has given up, ``error`` why.
+    ``trouble()`` is all of it in one line, for a health check.
+    """
 
-    def __init__(self, relay: Relay) -> None:
+    def __init__(self, relay: Relay, question: BrokerQuestion) -> None:
         self._task = asyncio.ensure_future(relay.run())
+        self._question = question
         self.circuit = relay.circuit
 
     @property
@@ -31,6 +35,19 @@ class Running:
     def error(self) -> BaseException | None:
         """Why it works no more; None while it works, and where it was stopped."""
         return self._task.exception() if self._task.done() and not self._task.cancelled() else None
+
+    async def trouble(self) -> str:
+        """Why messages do not get through now; "" where they do.
+
+        A relay that has nothing to publish, or that stands by, does not notice that the broker is down. So the broker
+        is asked, for at most 2 seconds, where the last answer is older than 5 seconds.
+        """
+        if self.ended:
+            return f"the relay has ended: {self.error or 'it was stopped'}"
+        if self.circuit.cause is not None:
+            return f"the relay cannot go on: {self.circuit.cause}"
+        trouble = await self._question.trouble()
+        return trouble and f"the broker cannot be used: {trouble}"
 
     async def _until(self, verdict: asyncio.Event) -> None:
         waiting = asyncio.ensure_future(verdict.wait())
@@ -66,7 +83,7 @@ async def relaying(
         observer(event)
 
     service = relay(config, observe, clock)
-    running = Running(service)
+    running = Running(service, BrokerQuestion(config, clock))
     try:
         await running._until(verdict)
         yield running

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencepost.config.problems import suggestion
 from fencepost.config.records import SECTIONS, has_settings, rules
 from fencepost.config.secrets import looks_secret
 from fencepost.errors import ConfigurationError
+from fencepost.plugins import suggestion
 
 ENV_PREFIX = "FENCEPOST_"
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?\Z")

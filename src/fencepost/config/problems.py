@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from fencepost.errors import ConfigurationError
 
@@ -23,11 +22,3 @@ def raise_all(errors: Sequence[ConfigurationError]) -> None:
         raise errors[0]
     if errors:
         raise ConfigurationErrors(errors)
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """A remedy for an unknown name: the nearest known one, and all of them."""
-    choices = sorted(known)
-    near = difflib.get_close_matches(name.strip().lower(), choices, n=1, cutoff=0.6)
-    listed = f"known are {', '.join(choices)}"
-    return f"did you mean {near[0]!r}? {listed}" if near else listed

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from fencepost import plugins
 from fencepost.config import entries as written
 from fencepost.config.entries import Entry
 from fencepost.config.problems import raise_all
 from fencepost.config.records import SECTIONS, Config, default_of, has_settings, required, rules
+from fencepost.config.secrets import MASK, looks_secret
 from fencepost.config.values import checked, expanded
 from fencepost.errors import ConfigurationError
 
@@ -31,9 +33,9 @@ def load(file: Path | None, env: Mapping[str, str]) -> Config:
     entries = _merged(from_file, from_env)
     errors += written.unknown(entries)
     sections, wrong = _values(entries, env)
-    errors += wrong + _missing(sections, entries, path) + _contradictions(sections)
+    errors += wrong + _missing(sections, entries, path) + _contradictions(sections) + _refused(sections, entries)
     raise_all(errors)
-    return _config(sections, path)
+    return _config(sections, path, {entry.section: entry.place for entry in entries if entry.key == "url"})
 
 
 def _find(file: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -92,6 +94,26 @@ def _contradictions(sections: _Sections) -> list[ConfigurationError]:
     return []
 
 
-def _config(sections: _Sections, path: Path | None) -> Config:
+def _refused(sections: _Sections, entries: Iterable[Entry]) -> list[ConfigurationError]:
+    """What plug-ins say of their own keys. One without any is not loaded only to be asked."""
+    by_key = {(entry.section, entry.key): entry for entry in entries}
+    errors: list[ConfigurationError] = []
+    for section, values in sections.items():
+        url, settings = values.get("url"), values.get("settings")
+        if url and settings:
+            for key, error in plugins.refused(rules(section)["url"].plugin, url, settings).items():
+                entry = by_key.get((section, key), by_key[section, "url"])
+                errors.append(_placed(entry, settings.get(key), error))
+    return errors
+
+
+def _placed(entry: Entry, value: object, error: ConfigurationError) -> ConfigurationError:
+    what = error.what
+    if looks_secret(entry.key):
+        what = what.replace(repr(value), MASK)
+    return ConfigurationError(f"{entry.where}: {what}", remedy=error.remedy)
+
+
+def _config(sections: _Sections, path: Path | None, places: Mapping[str, str]) -> Config:
     records = {name: cast("Any", record)(**sections[name]) for name, record in SECTIONS.items()}
-    return Config(**records, file=path)
+    return Config(**records, file=path, places=places)

@@ -97,7 +97,10 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """A whole configuration. ``file`` is where it was read, None where it came from the environment alone."""
+    """A whole configuration. ``file`` is where it was read, None where it came from the environment alone.
+
+    ``places`` says of each section's URL where it was written ("fencepost.toml line 6").
+    """
 
     relay: RelayConfig
     database: DatabaseConfig
@@ -105,6 +108,7 @@ class Config:
     lease: LeaseConfig = LeaseConfig()
     log: LogConfig = LogConfig()
     file: Path | None = None
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def source(self) -> str:

@@ -1,6 +1,8 @@
 """Reading an outbox in rounds: from the bottom upwards, page by page, then from the bottom again.
 
 A round never starts above the last row that was seen, because a transaction that commits late shows its rows below it.
+For the same reason a page further up counts only where nothing has appeared below it meanwhile: the transaction may have
+rows there too, and those of one key must not go before the ones below.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class Reader:
         self._limit, self._page_bytes, self._poll_s, self._idle = limit, page_bytes, poll_s, idle
         self._average_bytes = float(_FIRST_GUESS_BYTES)
         self._after: Position | None = None
+        self._seen: set[Position] = set()  # every row of this round
         self._pages = 0
         self._due_checked = float("-inf")
         self._due_at = float("-inf")
@@ -64,8 +67,7 @@ class Reader:
 
     async def _page(self) -> Sequence[Stored]:
         limit = max(1, min(self._limit, int(self._page_bytes / self._average_bytes)))
-        self._order.begin_read(bottom=self._after is None)
-        rows = await self._session.pending(self._lane, limit, self._after)
+        rows = await self._rows(limit)
         chosen = self._order.choose(rows)
         if rows:
             self._learn_size(rows)
@@ -75,6 +77,21 @@ class Reader:
         if not more:
             self._pages = 0
         return chosen
+
+    async def _rows(self, limit: int) -> Sequence[Stored]:
+        """The next page of this round; the first one of a new round, where something has appeared below."""
+        if self._after is not None:
+            self._order.begin_read(bottom=False)
+            rows = await self._session.pending(self._lane, limit, self._after)
+            below = await self._session.below(self._lane, self._after, len(self._seen) + 1)
+            if self._seen.issuperset(below):
+                self._seen.update([m.position for m in rows])
+                return rows
+        self._order.begin_read(bottom=True)
+        rows = await self._session.pending(self._lane, limit)
+        self._seen = {m.position for m in rows}
+        self._pages = 0
+        return rows
 
     def _learn_size(self, rows: Sequence[Stored]) -> None:
         some = rows[:: len(rows) // _SIZES + 1]

@@ -38,6 +38,8 @@ class SourceStatements:
 
     pending: str  # (after, limit)
     pending_in_slots: str  # (after, first_slot, last_slot, limit)
+    below: str  # (position, limit)
+    below_in_slots: str  # (position, first_slot, last_slot, limit)
     settle: str  # PostgreSQL (seqs, ids), SQLite (position, id)
     settle_between: str  # (first, last, ids): see ``between``; PostgreSQL only, "" elsewhere
     held: str  # PostgreSQL (firsts, lasts), SQLite (ranges)
@@ -91,6 +93,8 @@ class _Writer:
         return SourceStatements(
             pending=self._pending(slots=False),
             pending_in_slots=self._pending(slots=True),
+            below=self._below(slots=False),
+            below_in_slots=self._below(slots=True),
             settle=self._settle() if self._native else self._remove(),
             settle_between=self._settle_between() if self._native else "",
             held=self._held() if self._native else self._held_json(),
@@ -150,15 +154,22 @@ class _Writer:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _pending(self, *, slots: bool) -> str:
+        query = sa.select(*self._columns()).where(self._o.seq > self._bind("after"))
+        return self._publishable(query, "after", slots=slots)
+
+    def _below(self, *, slots: bool) -> str:
+        query = sa.select(self._o.seq).where(self._o.seq <= self._bind("position"))
+        return self._publishable(query, "position", slots=slots)
+
+    def _publishable(self, query: Any, bound: str, *, slots: bool) -> str:
         o = self._o
-        query = sa.select(*self._columns()).where(o.seq > self._bind("after"))
         if slots:
             query = query.where(
                 o.slot.between(self._bind("first", sa.SmallInteger), self._bind("last", sa.SmallInteger))
             )
         query = query.where(o.state.in_([self._state(State.PENDING), self._state(State.SENDING)]))
         query = query.order_by(o.seq).limit(self._bind("most")).offset(sa.literal_column("0"))
-        return self._text(query, "after", *(("first", "last") if slots else ()), "most")
+        return self._text(query, bound, *(("first", "last") if slots else ()), "most")
 
     def _columns(self) -> list[Any]:
         """In the order of Stored's fields."""

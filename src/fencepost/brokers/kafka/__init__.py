@@ -7,7 +7,11 @@ partition per lane.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fencepost.brokers.kafka.broker import KafkaBroker
+from fencepost.brokers.kafka.settings import wrong
+from fencepost.errors import ConfigurationError
 from fencepost.ports import Broker, BrokerOptions
 
 
@@ -18,3 +22,10 @@ def broker(options: BrokerOptions) -> Broker:
     ``compression.type``), except those that the guarantee rests on, and those of ``fencepost.brokers.kafka.settings``.
     """
     return KafkaBroker(options)
+
+
+def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
+    """What cannot be used of the URL ("url") and the settings, and why. What librdkafka alone knows is told when the
+    broker is opened.
+    """
+    return wrong(url, settings)

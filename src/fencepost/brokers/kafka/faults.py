@@ -76,11 +76,19 @@ _NAMES: dict[type[FencepostError], str] = {
 _LOGIN = "check security.protocol, sasl.mechanism, sasl.username and sasl.password, and ssl.ca.location"
 _NETWORK = "is the cluster running? check the hosts and ports in the URL, and that security.protocol fits that listener"
 _ADVERTISED = f"{_NETWORK}; brokers must be reachable under the names of their advertised.listeners too"
-_TOO_LARGE = (
-    "two settings limit it: message.max.bytes of the relay (in [broker], 1,000,000 unless it is set) and"
-    " max.message.bytes of the topic (1,048,588 unless it is set); they count key, headers and framing too."
-    " Outbox(max_bytes=...) refuses such a message when it is added"
-)
+
+
+def size_limits(relay: str, topic: str) -> str:
+    """What a person can do about a message that is too large. The arguments say how large each limit is."""
+    return (
+        f"two settings limit it: message.max.bytes of the relay (in [broker], {relay}) and max.message.bytes of the"
+        f" topic ({topic}); they count key, headers and framing too. Outbox(max_bytes=...) refuses such a message when"
+        " it is added"
+    )
+
+
+UNKNOWN_LIMIT = "1,048,588 unless it is set"
+_TOO_LARGE = size_limits("1,000,000 unless it is set", UNKNOWN_LIMIT)
 
 _REMEDIES: dict[type[FencepostError], str] = {
     AccessDenied: (
@@ -193,7 +201,7 @@ def fault(error: KafkaError, doing: str) -> FencepostError:
     return kind(f"Kafka, while {doing}: {said} ({error.name()})", remedy=remedy_of(error.code()))
 
 
-def not_taken(error: KafkaError) -> ParkError:
+def not_taken(error: KafkaError, remedy: str = "") -> ParkError:
     """Why a message is set aside: at once where it is to blame itself, after some attempts where its topic is."""
     what = f"Kafka does not take the message: {error.str()} ({error.name()})"
-    return ParkError(what, remedy=remedy_of(error.code()), at_once=error.code() in OF_A_MESSAGE)
+    return ParkError(what, remedy=remedy or remedy_of(error.code()), at_once=error.code() in OF_A_MESSAGE)

@@ -66,6 +66,7 @@ class Publisher:
     ) -> None:
         self._lane, self._receipts_topic = lane, receipts_topic
         self._pair, self._topics, self._envelope, self._limit = pair, topics, envelope, limit
+        self._size_limits: dict[str, str] = {}
         # What the producer has taken of the open transaction.
         self._fed = 0
         self._receipt_fed = False
@@ -93,6 +94,7 @@ class Publisher:
         """
         if self._pair.open is None and (unusable := self._unusable(batch, deadline)):
             return unusable
+        self._size_limits.clear()
         refused, error = self._attempt(batch, receipt, deadline)
         for _ in range(_REPEATS):
             if error is None or error.code() not in OF_A_SEQUENCE or self._reports():
@@ -176,13 +178,21 @@ class Publisher:
                 error = cause(exception)
                 if error.code() not in ABOUT_MESSAGES:
                     raise
-                refused.append(Failure(message, not_taken(error)))
+                refused.append(self._refuse(message, error, deadline))
             except (BufferError, TypeError, ValueError) as unfit:  # larger than the whole queue, or not encodable
                 why = ParkError(
                     f"the message cannot be sent to Kafka: {unfit}", at_once=not isinstance(unfit, BufferError)
                 )
                 refused.append(Failure(message, why))
         return refused
+
+    def _refuse(self, message: Stored, error: KafkaError, deadline: Deadline) -> Failure:
+        """A message that is set aside. The topic's limit is asked for once, not for each message that exceeds it."""
+        remedy = ""
+        if error.code() in TOO_LARGE:
+            remedy = self._size_limits.get(message.topic) or self._topics.size_limits(message.topic, deadline)
+            self._size_limits[message.topic] = remedy
+        return Failure(message, not_taken(error, remedy))
 
     def _send_receipt(self, producer: Producer, receipt: Receipt, deadline: Deadline) -> None:
         try:
@@ -196,7 +206,8 @@ class Publisher:
                 raise
             raise ConfigurationError(
                 f"the receipt of {len(receipt.positions):,} messages is too large for Kafka",
-                remedy="make batches smaller, or raise message.max.bytes here and max.message.bytes of its topic",
+                remedy="make batches smaller, or raise message.max.bytes here, now "
+                f"{self._topics.relay_bytes_max:,}, and max.message.bytes of its topic",
             ) from exception
 
     def _make_room(self, producer: Producer, deadline: Deadline) -> None:
@@ -258,7 +269,7 @@ class Publisher:
         codes = {topic: report.code() for topic, report in reports.items()}
         large = [message for message in batch if codes.get(message.topic) in TOO_LARGE]
         other = [message for message in batch if codes.get(message.topic) in OF_A_MESSAGE - TOO_LARGE]
-        search = Search(self._pair, self._send, deadline)
+        search = Search(self._pair, self._send, self._refuse, deadline)
         culprits = search.largest(large) + search.among(other)
         if culprits or not large:
             return culprits

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import KafkaError, Producer
 
 from fencepost.brokers.kafka.deadline import Deadline
-from fencepost.brokers.kafka.faults import OF_A_MESSAGE, OF_A_SEQUENCE, PRODUCER_ERRORS, cause, fault, not_taken
+from fencepost.brokers.kafka.faults import OF_A_MESSAGE, OF_A_SEQUENCE, PRODUCER_ERRORS, cause, fault
 from fencepost.brokers.kafka.pair import Pair
 from fencepost.errors import DeadlineExceeded
 from fencepost.message import Stored
@@ -23,12 +23,18 @@ _REPEATS = 2
 
 
 class Search:
-    """One search. ``send`` gives messages to a producer. Both methods raise what is not about messages."""
+    """One search. ``send`` gives messages to a producer, ``refuse`` says what becomes of one that is not taken. Both
+    methods raise what is not about messages.
+    """
 
     def __init__(
-        self, pair: Pair, send: Callable[[Producer, Sequence[Stored], Deadline], object], deadline: Deadline
+        self,
+        pair: Pair,
+        send: Callable[[Producer, Sequence[Stored], Deadline], object],
+        refuse: Callable[[Stored, KafkaError, Deadline], Failure],
+        deadline: Deadline,
     ) -> None:
-        self._pair, self._send, self._deadline = pair, send, deadline
+        self._pair, self._send, self._refuse, self._deadline = pair, send, refuse, deadline
         self._until = deadline.sooner(_SEARCH_S)
 
     def among(self, suspects: Sequence[Stored]) -> list[Failure]:
@@ -46,7 +52,7 @@ class Search:
                 error = None if self._until.over else self._try([message])
                 if error is None:
                     break
-                found.append(Failure(message, not_taken(error)))
+                found.append(self._refuse(message, error, self._deadline))
         return found or self._nothing()
 
     def _nothing(self) -> list[Failure]:
@@ -59,7 +65,7 @@ class Search:
         if error is None:
             return []
         if len(messages) == 1:
-            return [Failure(messages[0], not_taken(error))]
+            return [self._refuse(messages[0], error, self._deadline)]
         middle = len(messages) // 2
         return self._halve(messages[:middle]) + self._halve(messages[middle:])
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from fencepost.errors import ConfigurationError
+from fencepost.plugins import suggestion
 from fencepost.ports import BrokerOptions, Lane
 
 Options = dict[str, str | int]
@@ -149,13 +151,11 @@ class Settings:
 
 def parse(options: BrokerOptions) -> Settings:
     """Check and sort the settings. Raises ConfigurationError, which never repeats a secret."""
-    own: dict[str, object] = {}
-    native: Options = {}
-    for name, value in _flat(options.settings):
-        if name in OWN_SETTINGS:
-            own[name] = value
-        else:
-            native[name] = _native(name, value)
+    for error in wrong(options.url, options.settings).values():
+        raise error
+    given = dict(_flat(options.settings))
+    own = {name: given.pop(name) for name in OWN_SETTINGS if name in given}
+    native = {name: _native(name, value) for name, value in given.items()}
     shared = {n: v for n, v in native.items() if n.startswith(_SHARED_PREFIXES)}
     return Settings(
         servers=_servers(options.url),
@@ -168,6 +168,26 @@ def parse(options: BrokerOptions) -> Settings:
         replication_factor=_count(own, "replication_factor"),
         timeout_s=options.timeout_s,
     )
+
+
+def wrong(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
+    """What cannot be used of the URL ("url") and the settings, by name; no error repeats a secret."""
+    errors: dict[str, ConfigurationError] = {}
+
+    def attempt(name: str, read: Callable[[], object]) -> None:
+        try:
+            read()
+        except ConfigurationError as error:
+            errors[name] = error
+
+    attempt("url", lambda: _servers(url))
+    for name, value in _flat(settings):
+        attempt(name, partial(_checked, name, value))
+    return errors
+
+
+def _checked(name: str, value: object) -> object:
+    return _OWN[name]({name: value}) if name in _OWN else _native(name, value)
 
 
 def _servers(url: str) -> str:
@@ -193,12 +213,14 @@ def _native(name: str, value: object) -> str | int:
     if "." not in name:
         raise ConfigurationError(
             f"the Kafka broker has no setting {name!r}",
-            remedy=f"known are {', '.join(OWN_SETTINGS)} and librdkafka's options with a dot (security.protocol)",
+            remedy=f"{suggestion(name, OWN_SETTINGS)} and librdkafka's options with a dot (security.protocol)",
         )
     if name in _TAKEN or name.startswith(_TAKEN_PREFIXES):
         raise ConfigurationError(
             f"the Kafka option {name!r} cannot be set: the guarantee rests on it", remedy="leave it out"
         )
+    if name == "message.max.bytes" and not str(value).isdecimal():
+        raise ConfigurationError(f"the Kafka option {name!r} is {value!r}", remedy="write a number of bytes")
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | str):
@@ -236,6 +258,13 @@ def _count(own: Mapping[str, object], name: str) -> int:
         )
     return value
 
+
+_OWN: Mapping[str, Callable[[Mapping[str, object]], object]] = {
+    "partitioner": _partitioner,
+    "partitions": lambda own: _count(own, "partitions"),
+    "receipts_topic": _receipts_topic,
+    "replication_factor": lambda own: _count(own, "replication_factor"),
+}
 
 TOPIC_RULE = "1 to 249 characters of A-Z a-z 0-9 . _ - are, except for . and .. alone"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")

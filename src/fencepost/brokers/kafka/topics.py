@@ -23,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 )
 
 from fencepost.brokers.kafka.deadline import Deadline
-from fencepost.brokers.kafka.faults import OF_A_TOPIC, cause, family, fault, remedy_of
+from fencepost.brokers.kafka.faults import OF_A_TOPIC, UNKNOWN_LIMIT, cause, family, fault, remedy_of, size_limits
 from fencepost.brokers.kafka.settings import TOPIC_RULE, Settings, is_topic
 from fencepost.errors import (
     AccessDenied,
@@ -42,6 +42,8 @@ _APPEARS_S = 5.0
 _AUTO_CREATED_S = 1.0
 """The same where only the broker itself might create it: where it does not, every try costs this much."""
 _LOOK_AGAIN_S = 0.05
+_ASKED_S = 1.0
+"""How long an answer is waited for that only makes an error clearer."""
 _GRANT = "grant the relay's user Describe and Write on it; on the topic of the receipts also DescribeConfigs and Read"
 
 
@@ -101,6 +103,22 @@ class Topics:
             raise self._missing_receipts(name, partition, exists=exists)
         self._make_receipts(name, partition + 1, deadline, exists=exists)
 
+    @property
+    def relay_bytes_max(self) -> int:
+        """The relay's own limit of a message."""
+        return self._settings.message_bytes_max
+
+    def size_limits(self, name: str, deadline: Deadline) -> str:
+        """What to do about messages that are too large, with both limits as they are; never raises.
+
+        The topic's may be a secret to us: the right to read it (DescribeConfigs) is needed for nothing else.
+        """
+        try:
+            topic = f"{int(self._setting(name, 'max.message.bytes', deadline.sooner(_ASKED_S))):,}"
+        except (KafkaException, DeadlineExceeded, KeyError, ValueError):
+            topic = UNKNOWN_LIMIT
+        return size_limits(f"{self.relay_bytes_max:,}", topic)
+
     # -- the topic of the receipts -------------------------------------------------------------------------------------
 
     def _missing_receipts(self, name: str, partition: int, *, exists: bool) -> SchemaMissing:
@@ -140,10 +158,8 @@ class Topics:
         return isinstance(answer, TopicDescription) and partition < len(answer.partitions)
 
     def _check_compacted(self, name: str, deadline: Deadline) -> None:
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        asked = self._admin().describe_configs([resource], request_timeout=deadline.left_s())
         try:
-            policy = str(_result(asked[resource], deadline)["cleanup.policy"].value)
+            policy = self._setting(name, "cleanup.policy", deadline)
         except KafkaException as exception:
             raise fault(cause(exception), f"reading the settings of the topic of the receipts, {name}") from exception
         if policy != "compact":
@@ -152,6 +168,11 @@ class Topics:
                 remedy=f"kafka-configs.sh --bootstrap-server {self._settings.servers} --alter --entity-type topics"
                 f" --entity-name {name} --add-config cleanup.policy=compact; or name another topic as receipts_topic",
             )
+
+    def _setting(self, topic: str, setting: str, deadline: Deadline) -> str:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        asked = self._admin().describe_configs([resource], request_timeout=deadline.left_s())
+        return str(_result(asked[resource], deadline)[setting].value)
 
     # -- topics of messages --------------------------------------------------------------------------------------------
 

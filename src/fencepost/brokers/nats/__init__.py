@@ -7,7 +7,12 @@ duplicate window.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from fencepost.brokers.nats.address import Address
 from fencepost.brokers.nats.broker import NatsBroker
+from fencepost.brokers.nats.settings import parse
+from fencepost.errors import ConfigurationError
 from fencepost.ports import Broker, BrokerOptions
 
 
@@ -17,3 +22,13 @@ def broker(options: BrokerOptions) -> Broker:
     Raises ConfigurationError.
     """
     return NatsBroker(options)
+
+
+def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
+    """What cannot be used of the URL ("url") and the settings, and why."""
+    _, errors = parse(settings)
+    try:
+        Address.of(url)
+    except ConfigurationError as error:
+        return {"url": error, **errors}
+    return errors

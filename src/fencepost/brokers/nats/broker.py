@@ -56,6 +56,12 @@ class NatsBroker:
         async with stream.connection.asking(f"preparing lane {lane.name}"):
             await stream.prepare([*self._receipts(lane), *subjects])
 
+    async def rehearse(self, lane: Lane) -> None:
+        """Raise FixError where another stream has a subject that this one would have to take. Changes nothing."""
+        stream = await self._found()
+        async with stream.connection.asking(f"looking who has the subjects of lane {lane.name}"):
+            await stream.rehearse(self._receipts(lane))
+
     async def take_over(self, lane: Lane, term: Term) -> Handoff:
         """See Broker."""
         if self._delivery is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from fencepost.brokers.nats.subjects import shape_fault, subject_fault
 from fencepost.errors import ConfigurationError
+from fencepost.plugins import suggestion
 
 _STREAM_NAME_FORBIDDEN = set(">*. /\\\t\r\n")
 BATCH_MAX = 999
@@ -54,16 +55,39 @@ class Settings:
 
 
 def read(given: Mapping[str, object]) -> Settings:
-    """The settings. Raises ConfigurationError for a name that is not known or a value that cannot be meant."""
-    known = [f.name for f in fields(Settings)]
-    if unknown := sorted(set(given) - set(known)):
-        raise ConfigurationError(
-            f"the NATS broker has no setting {', '.join(unknown)}", remedy=f"it has {', '.join(sorted(known))}"
-        )
-    values = {name: _READERS.get(name, _text)(name, value) for name, value in given.items()}
-    settings = Settings(**values)  # type: ignore[arg-type]
-    _check(settings)
+    """The settings. Raises ConfigurationError for a name that is not known or a value that cannot be meant, or where a
+    file is not there.
+    """
+    settings, errors = parse(given)
+    for error in errors.values():
+        raise error
+    for name in ("credentials", "nkey_seed", "tls_ca", "tls_cert", "tls_key"):
+        path = getattr(settings, name)
+        if path and not Path(path).is_file():
+            raise ConfigurationError(f"there is no file {path!r}, which {name} names", remedy="check the path")
     return settings
+
+
+def parse(given: Mapping[str, object]) -> tuple[Settings, dict[str, ConfigurationError]]:
+    """The settings, and what cannot be used of them and why, by name. At files it does not look: who only creates
+    tables, on another machine, may have none.
+    """
+    values: dict[str, object] = {}
+    errors: dict[str, ConfigurationError] = {}
+    for name, value in given.items():
+        try:
+            values[name] = _value(name, value)
+        except ConfigurationError as error:
+            errors[name] = error
+    settings = Settings(**values)  # type: ignore[arg-type]
+    return settings, errors | {name: error for name, error in _unfit(settings) if name in values}
+
+
+def _value(name: str, value: object) -> object:
+    known = [f.name for f in fields(Settings)]
+    if name not in known:
+        raise ConfigurationError(f"the NATS broker has no setting {name!r}", remedy=suggestion(name, known))
+    return _READERS.get(name, _text)(name, value)
 
 
 def _text(name: str, value: object) -> str:
@@ -106,21 +130,20 @@ def _wrong(name: str, value: object, wanted: str) -> ConfigurationError:
     return ConfigurationError(f"the NATS setting {name} = {value!r} is not usable", remedy=f"it must be {wanted}")
 
 
-def _check(settings: Settings) -> None:
+def _unfit(settings: Settings) -> Iterator[tuple[str, ConfigurationError]]:
+    """What cannot be meant, by the name of a setting."""
     if not settings.stream or _STREAM_NAME_FORBIDDEN & set(settings.stream):
-        raise _wrong("stream", settings.stream, "a name without blanks, dots, slashes, * and >")
+        yield "stream", _wrong("stream", settings.stream, "a name without blanks, dots, slashes, * and >")
     for subject in settings.subjects:
         if fault := subject_fault(subject, wildcards=True):
-            raise _wrong("subjects", subject, f"a list of subjects; this one {fault}")
-    if settings.subject_prefix and (fault := subject_fault(f"{settings.subject_prefix}topic")):
-        raise _wrong(
-            "subject_prefix", settings.subject_prefix, f'the beginning of a subject ("shop."); this one {fault}'
-        )
-    if fault := shape_fault(settings.inbox_prefix):
-        raise _wrong("inbox_prefix", settings.inbox_prefix, f'the beginning of a subject ("_INBOX"); this one {fault}')
+            yield "subjects", _wrong("subjects", subject, f"a list of subjects; this one {fault}")
+    prefix, inbox = settings.subject_prefix, settings.inbox_prefix
+    if prefix and (fault := subject_fault(f"{prefix}topic")):
+        wanted = f'the beginning of a subject ("shop."); this one {fault}'
+        yield "subject_prefix", _wrong("subject_prefix", prefix, wanted)
+    if fault := shape_fault(inbox):
+        wanted = f'the beginning of a subject ("_INBOX"); this one {fault}'
+        yield "inbox_prefix", _wrong("inbox_prefix", inbox, wanted)
     if bool(settings.tls_cert) != bool(settings.tls_key):
-        raise ConfigurationError("tls_cert and tls_key belong together", remedy="set both or none")
-    for name in ("credentials", "nkey_seed", "tls_ca", "tls_cert", "tls_key"):
-        path = getattr(settings, name)
-        if path and not Path(path).is_file():
-            raise ConfigurationError(f"there is no file {path!r}, which {name} names", remedy="check the path")
+        given = "tls_cert" if settings.tls_cert else "tls_key"
+        yield given, ConfigurationError("tls_cert and tls_key belong together", remedy="set both or none")

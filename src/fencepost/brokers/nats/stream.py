@@ -64,6 +64,15 @@ class Stream:
         elif not self._create:
             self._require(subjects)
 
+    async def rehearse(self, subjects: Collection[str]) -> None:
+        """Raise FixError where another stream has one of the subjects that ``update`` would add. Changes nothing."""
+        if (
+            self._create
+            and (lacking := self._missing(self._wanted(subjects)))
+            and (found := await self._others(lacking))
+        ):
+            raise self._taken(lacking, found)
+
     async def update(self, subjects: Collection[str], *, atomic: bool) -> None:
         """Create or change the stream where needed and allowed: for an owner. Raises Refusal, FixError, Contention."""
         if not self._is_there:
@@ -166,17 +175,21 @@ class Stream:
 
     async def _make(self, subjects: Collection[str]) -> None:
         """Create it. That several do at once is harmless: the server takes one and refuses the others."""
-        taken = _merged((), [*self._settings.subjects, *subjects])
-        config = self._config | {"subjects": taken or None}  # none: the server takes the stream's name for one
+        taken = self._wanted(subjects)
         try:
-            self._keep(await self.connection.api(f"STREAM.CREATE.{self.name}", config))
+            self._keep(await self.connection.api(f"STREAM.CREATE.{self.name}", self._config | {"subjects": taken}))
         except Refusal as refusal:
             if refusal.err_code == SUBJECTS_OVERLAP:
-                raise await self._taken(taken or [self.name]) from refusal
+                raise self._taken(taken, await self._others(taken)) from refusal
             if refusal.err_code != STREAM_NAME_IN_USE:
                 raise
             await self._read()  # another relay was faster
             self._check()
+
+    def _wanted(self, subjects: Collection[str]) -> list[str]:
+        """The subjects from the start. Without any, its name is one, as the server has it."""
+        wanted = _merged((), [*self._settings.subjects, *subjects])
+        return wanted or ([] if self._is_there else [self.name])
 
     async def _change(self, subjects: Collection[str], *, atomic: bool) -> None:
         """Add what is missing, while nobody else does, and look whether it is there."""
@@ -202,14 +215,18 @@ class Stream:
             await self.connection.api(f"STREAM.UPDATE.{self.name}", config)
         except Refusal as refusal:
             if refusal.err_code == SUBJECTS_OVERLAP:
-                raise await self._taken(missing) from refusal
+                raise self._taken(missing, await self._others(missing)) from refusal
             raise
 
-    async def _taken(self, subjects: Sequence[str]) -> FixError:
+    async def _others(self, subjects: Iterable[str]) -> list[tuple[str, str]]:
+        """Each of the subjects with each other stream that has it, or a part of it."""
         found: list[tuple[str, str]] = []
         for subject in subjects:
             answer = await self.connection.api("STREAM.NAMES", {"subject": subject})
             found += [(subject, name) for name in answer.get("streams") or () if name != self.name]
+        return found
+
+    def _taken(self, subjects: Sequence[str], found: Sequence[tuple[str, str]]) -> FixError:
         said = "; ".join(f"subject {subject!r} belongs to the stream {name}" for subject, name in found)
         return FixError(
             f"the stream {self.name} cannot take {_listed(subjects)}: {said or 'another stream takes some of them'}",

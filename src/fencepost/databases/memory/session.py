@@ -37,6 +37,11 @@ class MemorySession:
             start = 0 if after is None else bisect_right(state.order, int(after))
             return list(islice(_publishable(state, lane, start), limit))
 
+    async def below(self, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
+        async with self._call("below") as state:
+            found = (m.position for m in _publishable(state, lane, 0) if int(m.position) <= int(position))
+            return list(islice(found, limit))
+
     async def settle(self, rows: Sequence[tuple[Position, str]]) -> int:
         async with self._call("settle") as state:
             gone = [(int(position), i) for position, i in dict.fromkeys(rows) if state.matching(position, i)]

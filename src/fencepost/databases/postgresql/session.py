@@ -69,16 +69,22 @@ class PostgresqlSession:
         self._lane = lane
         if after is None:
             self._bell.clear()
-        arguments = [LOWEST if after is None else after, limit]
-        text = self._statements.pending
-        if not lane.whole:
-            arguments[1:1] = [lane.first_slot, lane.last_slot]
-            text = self._statements.pending_in_slots
+        text, arguments = self._in_lane(lane, self._statements.pending, self._statements.pending_in_slots)
+        arguments = [LOWEST if after is None else after, *arguments, limit]
         records = await self._call(self._reader, lambda c: c.fetch(text, *arguments))
         new = tuple.__new__  # Stored(*record) takes twice as long, and new(Stored, record) a third more
         rows = [new(Stored, record[:]) for record in records]
         self._watch.found(rows, after)
         return rows
+
+    async def below(self, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
+        text, arguments = self._in_lane(lane, self._statements.below, self._statements.below_in_slots)
+        arguments = [position, *arguments, limit]
+        return [seq for (seq,) in await self._call(self._reader, lambda c: c.fetch(text, *arguments))]
+
+    @staticmethod
+    def _in_lane(lane: Lane, whole: str, in_slots: str) -> tuple[str, list[Any]]:
+        return (whole, []) if lane.whole else (in_slots, [lane.first_slot, lane.last_slot])
 
     async def held(self, ranges: Sequence[PositionRange]) -> Sequence[tuple[Position, str]]:
         firsts, lasts = arrays(merged(ranges))

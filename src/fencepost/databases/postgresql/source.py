@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from fencepost.databases.postgresql.connection import Outbox
@@ -84,9 +85,8 @@ class PostgresqlSource:
         missing = sorted({name for name, _, granted in rows if granted is None})
         if missing:
             raise SchemaMissing(f"{self._outbox.place} has no table {', '.join(missing)}", remedy=APPLY)
-        denied = [f"GRANT {right} ON {name} TO ..." for name, right, granted in rows if not granted]
-        if denied:
-            raise self._denied("; ".join(denied))
+        if denied := [(name, right) for name, right, granted in rows if not granted]:
+            raise self._denied(_grants(denied))
 
     async def _check_sequence(self, connection: Any) -> str:
         table = self._outbox.quoted(self._outbox.tables.outbox)
@@ -108,3 +108,16 @@ class PostgresqlSource:
             connection.terminate()
         oldest_age_s = None if age_s is None else max(0.0, age_s)
         return Backlog(pending=pending, delayed=delayed, parked=parked, oldest_age_s=oldest_age_s)
+
+
+def _grants(denied: Sequence[tuple[str, str]]) -> str:
+    """The statements that give what is lacking, (table, right) by (table, right): one for all tables that lack the
+    same.
+    """
+    by_table: dict[str, list[str]] = {}
+    for table, right in denied:
+        by_table.setdefault(table, []).append(right)
+    by_rights: dict[str, list[str]] = {}
+    for table, rights in by_table.items():
+        by_rights.setdefault(", ".join(rights), []).append(table)
+    return "; ".join(f"GRANT {rights} ON {', '.join(tables)} TO ..." for rights, tables in by_rights.items())

@@ -57,16 +57,16 @@ class SqliteSession:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def pending(self, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
-        arguments = [LOWEST if after is None else after, limit]
-        text = self._statements.pending
-        if not lane.whole:
-            arguments[1:1] = [lane.first_slot, lane.last_slot]
-            text = self._statements.pending_in_slots
-        rows = await self._read(text, *arguments)
+        text, slots = _in_lane(lane, self._statements.pending, self._statements.pending_in_slots)
+        rows = await self._read(text, LOWEST if after is None else after, *slots, limit)
         try:
             return _stored(rows)
         except ValueError as error:
             raise self._outbox.fault_of(error) from error
+
+    async def below(self, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
+        text, slots = _in_lane(lane, self._statements.below, self._statements.below_in_slots)
+        return [seq for (seq,) in await self._read(text, position, *slots, limit)]
 
     async def held(self, ranges: Sequence[PositionRange]) -> Sequence[tuple[Position, str]]:
         return [(p, i) for p, i in await self._read(self._statements.held, json.dumps(merged(ranges)))]
@@ -197,3 +197,7 @@ def _stored(rows: Iterable[Any]) -> list[Stored]:
         new(Stored, (p, i, t, k, v, y, b, c, h if h is None else parsed(h), microseconds(moment(o)), a, d == 1))
         for p, i, t, k, v, y, b, c, h, o, a, d in rows
     ]
+
+
+def _in_lane(lane: Lane, whole: str, in_slots: str) -> tuple[str, list[int]]:
+    return (whole, []) if lane.whole else (in_slots, [lane.first_slot, lane.last_slot])

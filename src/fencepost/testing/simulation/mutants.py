@@ -6,14 +6,13 @@ Each takes one rule away and says which. They are applied to the classes while a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.brokers.memory import MemoryHandoff
 from fencepost.databases.memory import MemorySession, Transaction
-from fencepost.databases.memory.rows import State
 from fencepost.elections.memory import MemoryLeases
 from fencepost.leases import Tenure
 from fencepost.message import Position, Stored
@@ -28,11 +27,11 @@ Weakening = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """``delivery``: on which class of broker it shows; None for any."""
+    """``where`` are the fields of a scenario in which it shows."""
 
     name: str
     rule: str
-    delivery: Delivery | None
+    where: Mapping[str, Any]
     weakening: Weakening
 
 
@@ -105,10 +104,9 @@ def _settles_only_once() -> AbstractContextManager[None]:
     original = LaneRun._settle_receipts
 
     async def settle(self: LaneRun, session: Session, receipts: Receipts) -> None:
-        if getattr(receipts, "settled_once", False):
-            return
-        await original(self, session, receipts)
-        receipts.settled_once = True  # type: ignore[attr-defined]
+        if getattr(self, "settled_for", None) is not self._handoff:
+            await original(self, session, receipts)
+            self.settled_for = self._handoff  # type: ignore[attr-defined]
 
     return _replaced(LaneRun, "_settle_receipts", settle)
 
@@ -133,13 +131,6 @@ def _settles_refused() -> AbstractContextManager[None]:
     return _replaced(LaneRun, "_set_aside", set_aside)
 
 
-def _settles_by_position() -> AbstractContextManager[None]:
-    def matching(self: State, position: Position, message_id: str) -> Any:
-        return self.rows.get(int(position))
-
-    return _replaced(State, "matching", matching)
-
-
 # -- reading and order -------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +153,13 @@ def _cursor() -> AbstractContextManager[None]:
         return rows
 
     return _replaced(MemorySession, "pending", pending)
+
+
+def _pages_blindly() -> AbstractContextManager[None]:
+    async def below(self: MemorySession, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
+        return ()
+
+    return _replaced(MemorySession, "below", below)
 
 
 def _no_entity_lock() -> AbstractContextManager[None]:
@@ -250,26 +248,31 @@ def _both(one: AbstractContextManager[None], other: AbstractContextManager[None]
         yield
 
 
+_ATOMIC: dict[str, Any] = {"delivery": Delivery.ATOMIC}
+_PLAIN: dict[str, Any] = {"delivery": Delivery.PLAIN}
+_REFUSING: dict[str, Any] = {"poison": 0.5, "keys": 1, "batch": 10}
+_PAGING: dict[str, Any] = {"batch": 1, "keys": 1, "writers": 3, "transactions": 16, "poison": 0.0}
+
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no fence", "the broker refuses an earlier owner", Delivery.ATOMIC, _no_fence),
-    Mutant("no receipts", "a take-over settles what the receipts name", Delivery.ATOMIC, _no_receipts),
-    Mutant("one receipt", "the broker keeps the last 64 receipts", Delivery.ATOMIC, _one_receipt),
-    Mutant("receipt apart", "a batch and its receipt become visible together", Delivery.ATOMIC, _receipt_apart),
-    Mutant("no digest", "a receipt names the id, not the position alone", Delivery.ATOMIC, _no_digest),
-    Mutant("settled once", "a new session begins by settling the receipts", Delivery.ATOMIC, _settles_only_once),
-    Mutant("settle first", "nothing is settled before it is acknowledged", None, _settles_first),
-    Mutant("settle refused", "what is refused is parked or waits", None, _settles_refused),
-    Mutant("settle by position", "a settle matches position and id", Delivery.ATOMIC, _settles_by_position),
-    Mutant("order by time", "rows are sent in the order of positions", None, _by_time),
-    Mutant("cursor", "everything that waits is read again, from the bottom", None, _cursor),
-    Mutant("no entity lock", "the writer locks the entity before it draws a position", None, _no_entity_lock),
-    Mutant("in hand forgotten", "a row in hand is not sent again", Delivery.ATOMIC, _in_hand_forgotten),
-    Mutant("key does not wait", "a key waits behind its refused message", None, _key_does_not_wait),
-    Mutant("read-ahead kept", "what waits now is taken out of the read-ahead", None, _read_ahead_kept),
-    Mutant("many per key", "one message of a key in hand, where one may fail alone", Delivery.PLAIN, _many_per_key),
-    Mutant("no token", "renew and release name the token", Delivery.PLAIN, _no_token),
-    Mutant("taken too soon", "a lease is given when the last one has ended", Delivery.PLAIN, _taken_too_soon),
-    Mutant("trust from the answer", "trust counts from when an attempt began", Delivery.PLAIN, _trust_from_the_answer),
-    Mutant("trust without end", "no publish is begun that could outlive the lease", Delivery.PLAIN, _trust_without_end),
-    Mutant("no doubt", "what is sent to a plain broker is marked before", Delivery.PLAIN, _no_doubt),
+    Mutant("no fence", "the broker refuses an earlier owner", _ATOMIC, _no_fence),
+    Mutant("no receipts", "a take-over settles what the receipts name", _ATOMIC, _no_receipts),
+    Mutant("one receipt", "the broker keeps the last 64 receipts", _ATOMIC, _one_receipt),
+    Mutant("receipt apart", "a batch and its receipt become visible together", _ATOMIC, _receipt_apart),
+    Mutant("no digest", "a receipt names the id, not the position alone", _ATOMIC, _no_digest),
+    Mutant("settled once", "a new session begins by settling the receipts", _ATOMIC, _settles_only_once),
+    Mutant("settle first", "nothing is settled before it is acknowledged", {}, _settles_first),
+    Mutant("settle refused", "what is refused is parked or waits", _REFUSING, _settles_refused),
+    Mutant("order by time", "rows are sent in the order of positions", {}, _by_time),
+    Mutant("cursor", "everything that waits is read again, from the bottom", {}, _cursor),
+    Mutant("pages blindly", "a page counts where nothing has appeared below it", _PAGING, _pages_blindly),
+    Mutant("no entity lock", "the writer locks the entity before it draws a position", {}, _no_entity_lock),
+    Mutant("in hand forgotten", "a row in hand is not sent again", _ATOMIC, _in_hand_forgotten),
+    Mutant("key does not wait", "a key waits behind its refused message", _REFUSING, _key_does_not_wait),
+    Mutant("read-ahead kept", "what waits now is taken out of the read-ahead", _REFUSING, _read_ahead_kept),
+    Mutant("many per key", "one message of a key in hand, where one may fail alone", _PLAIN | _REFUSING, _many_per_key),
+    Mutant("no token", "renew and release name the token", _PLAIN, _no_token),
+    Mutant("taken too soon", "a lease is given when the last one has ended", _PLAIN, _taken_too_soon),
+    Mutant("trust from the answer", "trust counts from when an attempt began", _PLAIN, _trust_from_the_answer),
+    Mutant("trust without end", "no publish is begun that could outlive the lease", _PLAIN, _trust_without_end),
+    Mutant("no doubt", "what is sent to a plain broker is marked before", _PLAIN, _no_doubt),
 )

@@ -127,7 +127,8 @@ class Record:
         self.mark("in doubt, sent again", message.in_doubt and message.id in self.seen_ids)
         self.seen_ids.add(message.id)
         self.highest = max(self.highest, int(message.position))
-        self.say(f"published by {term.owner} ({term.token}): {_short(message.position, message.id)} of {message.key} on {message.topic}")
+        row = f"{_short(message.position, message.id)} of {message.key} on {message.topic}"
+        self.say(f"published by {term.owner} ({term.token}): {row}")
 
     def settle(self, owner: str, rows: Sequence[tuple[Position, str]]) -> None:
         """These were settled."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from fencepost.message import SLOTS
 from fencepost.ports import Delivery, Lane
@@ -42,23 +43,22 @@ class Scenario:
     trouble_s: float = 12.0
 
     @classmethod
-    def of(cls, seed: int, delivery: Delivery | None = None) -> Scenario:
-        """The scenario of a seed. ``delivery`` leaves no choice about the class of the broker."""
+    def of(cls, seed: int, **fixed: Any) -> Scenario:
+        """The scenario of a seed. ``fixed`` are fields that are not left to it."""
         chance = random.Random(f"scenario {seed}")
         classes = [Delivery.ATOMIC] * 4 + [Delivery.PLAIN] * 2 + [Delivery.DEDUPLICATING]
-        drawn = chance.choice(classes)
-        return cls(
+        drawn = cls(
             seed=seed,
-            delivery=delivery or drawn,
+            delivery=chance.choice(classes),
             evidence=chance.random() < 0.5,
             relays=chance.choice([1, 2, 2, 2, 3]),
             lanes=chance.choice([1, 1, 2, 3]),
             batch=chance.choice([1, 2, 4, 10]),
             ttl_s=chance.choice([1.0, 2.0, 5.0]),
             writers=chance.choice([1, 2, 3]),
-            transactions=chance.choice([6, 10, 14]),
+            transactions=chance.choice([6, 10, 16]),
             keys=chance.choice([1, 3, 6]),
-            poison=chance.choice([0.0, 0.0, 0.05, 0.2]),
+            poison=chance.choice([0.0, 0.0, 0.1, 0.5]),
             delayed=chance.choice([0.0, 0.0, 0.1]),
             on_poison=chance.choice(["park", "park", "park", "block"]),
             drift=chance.choice([0.0, 0.0, 0.02, 0.04]),
@@ -66,6 +66,7 @@ class Scenario:
             weather=chance.choice([0.0, 0.3, 1.0]),
             unrest_s=chance.choice([0.5, 1.0, 2.0, 4.0]),
         )
+        return replace(drawn, **fixed)
 
     def lane(self, index: int) -> Lane:
         """The lanes share the slots evenly."""

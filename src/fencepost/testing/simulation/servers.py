@@ -152,6 +152,10 @@ class RemoteSession:
         """See Session."""
         return await self._call("pending", lambda: self._remote.pending(lane, limit, after))
 
+    async def below(self, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
+        """See Session."""
+        return await self._call("below", lambda: self._remote.below(lane, position, limit))
+
     async def settle(self, rows: Sequence[tuple[Position, str]]) -> int:
         """See Session."""
 
@@ -218,7 +222,7 @@ class RemoteBroker:
                 settings={"delivery": own.delivery.value},
             )
         )
-        self._remote.refuses = servers.refuses
+        self._remote.refuses = lambda message: servers.refuses(message)
         self._handoffs: list[RemoteHandoff] = []
 
     async def open(self) -> Capabilities:

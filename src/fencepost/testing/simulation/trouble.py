@@ -21,7 +21,7 @@ from fencepost.testing.simulation.servers import Servers
 _DELICATE = {"publish": 3.0, "settle": 3.0, "take_over": 3.0, "in_doubt": 2.0, "pending": 0.3, "wait": 0.1}
 """How much more often than at other calls a relay is struck at these."""
 
-_REFUSED = 0.7
+_REFUSED = 0.6
 """How often the broker refuses a message of the bad topic."""
 
 _SNAPSHOT_EVERY_S = 0.4
@@ -121,7 +121,7 @@ class Trouble:
             self._turn_clock,
         ]
         if self._scenario.delivery is not Delivery.PLAIN:  # a plain broker cannot tell what it has seen before
-            kinds.append(self._fall_back)
+            kinds += [self._fall_back] * 2
         if self._scenario.delivery is Delivery.ATOMIC:  # the others rest on the lease
             kinds += [self._steal, self._expire]
         return kinds

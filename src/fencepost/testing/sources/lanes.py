@@ -55,6 +55,8 @@ class LaneRules(OnDatabase):
             assert len(every) > 10
             assert list(await session.pending(lane, 10)) == list(every[:10])
             assert list(await session.pending(lane, 10, every[4].position)) == list(every[5:15])
+            assert list(await session.below(lane, every[4].position, 10)) == [m.position for m in every[:5]]
+            assert list(await session.below(lane, every[4].position, 3)) == [m.position for m in every[:3]]
 
     async def test_a_lane_with_every_slot_sees_everything(self, place: OutboxPlace) -> None:
         added = await place.add(*[message(f"key-{i}") for i in range(50)])

@@ -53,6 +53,30 @@ class ReadingRules(OnDatabase):
         assert [m.id for m in (*found, *rest, *last)] == [m.id for m in added]
         assert list(await session.pending(WHOLE, 4, last[-1].position)) == []
 
+    async def test_below_a_position_are_the_positions_that_wait(self, place: OutboxPlace) -> None:
+        await place.fill(10)
+        session = await place.session()
+        found = list(await session.pending(WHOLE, 10))
+        positions = [m.position for m in found]
+        assert list(await session.below(WHOLE, positions[5], 100)) == positions[:6]
+        assert list(await session.below(WHOLE, positions[5], 4)) == positions[:4]
+        await session.settle([(m.position, m.id) for m in found[1:4]])
+        await session.failed([(found[4], "no")])
+        assert list(await session.below(WHOLE, positions[5], 100)) == [positions[0], *positions[4:6]]
+
+    async def test_below_a_position_shows_what_has_committed_late(self, place: OutboxPlace) -> None:
+        if not place.writer.concurrent:
+            pytest.skip(f"{place.database} has one writer at a time: no transaction commits behind a later one")
+        session = await place.session()
+        async with place.writer.transaction() as transaction:
+            await transaction.add(message("late"))
+            await place.add(message("early"))
+            (early,) = await session.pending(WHOLE, 10)
+            assert list(await session.below(WHOLE, early.position, 10)) == [early.position]
+        below = list(await session.below(WHOLE, early.position, 10))
+        assert below == [m.position for m in await session.pending(WHOLE, 10)]
+        assert len(below) == 2
+
     async def test_after_a_position_that_is_settled_goes_on_above_it(self, place: OutboxPlace) -> None:
         added = await place.fill(6)
         session = await place.session()
