@@ -23,6 +23,7 @@ class Machine:
         self.name, self.clock = name, clock
         self._servers, self._scenario, self._loop = servers, scenario, loop
         self._starts = 0
+        self._stopping = False
         self._relays: list[Relay] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.process = Process(name, loop)
@@ -33,6 +34,7 @@ class Machine:
         if self._starts and self.process.life is not Life.DEAD:
             return
         self._starts += 1
+        self._stopping = False
         if self._starts > 1:
             self.process = Process(self.name, self._loop)
             self.processes.append(self.process)
@@ -58,6 +60,7 @@ class Machine:
 
     def stop(self, again_in_s: float | None = None) -> None:
         """SIGTERM; the process is started again after a while, once it has ended."""
+        self._stopping = True
         for relay in self._relays:
             relay.stop()
         if again_in_s is not None:
@@ -67,6 +70,11 @@ class Machine:
     def running(self) -> bool:
         """Whether any of its relays is at work."""
         return self.process.life is not Life.DEAD and any(not task.done() for task in self.tasks)
+
+    @property
+    def steady(self) -> bool:
+        """Whether it runs, and is to go on running."""
+        return self.process.life is Life.RUNNING and self.running and not self._stopping
 
     def _start_when_ended(self, stopping: Process) -> None:
         if stopping is not self.process:

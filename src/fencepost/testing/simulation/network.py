@@ -54,7 +54,7 @@ class Network:
         self.loop, self.chance = loop, chance
         self.weather = Weather()
         self.struck: Callable[[Process, str, str], None] = _nothing
-        self.duplicates = 0
+        self.answered_twice: Callable[[], None] = _nothing
         self._parted: dict[frozenset[str], list[Callable[[], None]]] = {}
 
     def part(self, one: str, other: str) -> None:
@@ -175,7 +175,7 @@ class Connection:
     def _answer(self, arrive: Callable[[], None]) -> None:
         self.network.carry(self, 1, arrive)
         if self.network.chance.random() < self.network.weather.twice:
-            self.network.duplicates += 1
+            self.network.answered_twice()
             self.network.carry(self, 1, arrive)
 
     def _end_at_server(self) -> None:

@@ -40,7 +40,7 @@ class Scenario:
     struck: float
     weather: float
     unrest_s: float
-    trouble_s: float = 12.0
+    trouble_s: float
 
     @classmethod
     def of(cls, seed: int, **fixed: Any) -> Scenario:
@@ -56,7 +56,7 @@ class Scenario:
             batch=chance.choice([1, 2, 4, 10]),
             ttl_s=chance.choice([1.0, 2.0, 5.0]),
             writers=chance.choice([1, 2, 3]),
-            transactions=chance.choice([6, 10, 16]),
+            transactions=chance.choice([3, 6, 10]),
             keys=chance.choice([1, 3, 6]),
             poison=chance.choice([0.0, 0.0, 0.1, 0.5]),
             delayed=chance.choice([0.0, 0.0, 0.1]),
@@ -64,7 +64,8 @@ class Scenario:
             drift=chance.choice([0.0, 0.0, 0.02, 0.04]),
             struck=chance.choice([0.0, 0.002, 0.01, 0.03]),
             weather=chance.choice([0.0, 0.3, 1.0]),
-            unrest_s=chance.choice([0.5, 1.0, 2.0, 4.0]),
+            unrest_s=chance.choice([0.3, 0.6, 1.2, 2.4]),
+            trouble_s=chance.choice([3.0, 3.0, 6.0, 12.0]),
         )
         return replace(drawn, **fixed)
 

@@ -222,7 +222,7 @@ class RemoteBroker:
                 settings={"delivery": own.delivery.value},
             )
         )
-        self._remote.refuses = lambda message: servers.refuses(message)
+        self._remote.refuses = self._refuses
         self._handoffs: list[RemoteHandoff] = []
 
     async def open(self) -> Capabilities:
@@ -255,6 +255,9 @@ class RemoteBroker:
         """See Broker."""
         for handoff in self._handoffs:
             await handoff.close()
+
+    def _refuses(self, message: Stored) -> bool:
+        return self._servers.refuses(message)  # what it is at this moment
 
     async def _once(self, name: str, effect: Callable[[], Awaitable[T]]) -> T:
         connection = self._servers.connect(self._client, self._servers.broker)
