@@ -14,7 +14,7 @@ DEMO_VENV := $(if $(wildcard $(STAMP)),$(VENV),.venv-demo)
 SOURCES := $(wildcard src tests dev bench examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check services bench docs clean
+.PHONY: help demo test test-long torture check services bench docs clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: check ## check the code, start the servers the tests use, run the tests
 
 test-long: services ## the longer forms of the torture tests (a few minutes more)
 	@$(BIN)/python -m pytest -m long $(ARGS)
+
+torture: services ## kill, pause, cut off, restart: PostgreSQL to Kafka, then SQLite to NATS (ARGS="--minutes 10")
+	@$(BIN)/python tests/torture/both_routes.py $(ARGS)
 
 check: $(STAMP) ## lint, formatting, types, who may import whom
 	$(BIN)/ruff check $(SOURCES)

@@ -1,13 +1,18 @@
 """The command as a user runs it: a process of its own, in a folder of its own, in a pipe."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, contextmanager
 from pathlib import Path
+
+from fencepost import app
+from fencepost.config import load
 
 COMMAND = (sys.executable, "-W", "error", "-m", "fencepost")
 CLOSED = "127.0.0.1:9"
@@ -33,6 +38,20 @@ def run(
         timeout=timeout_s,
         check=False,
     )
+
+
+def run_at_once(
+    *commands: tuple[str, ...], cwd: Path, env: Mapping[str, str] | None = None
+) -> list[subprocess.CompletedProcess[str]]:
+    """Run commands of which none needs what another one does, at the same time; their results in the same order."""
+    with ThreadPoolExecutor(len(commands)) as threads:
+        return list(threads.map(lambda words: run(*words, cwd=cwd, env=env), commands))
+
+
+def make_tables(folder: Path) -> None:
+    """What `fencepost schema apply` does in that folder, without a process."""
+    with chdir(folder):
+        asyncio.run(app.schema(load(Path("fencepost.toml"), {})).apply())
 
 
 class Running:

@@ -17,7 +17,7 @@ import pytest
 
 from fencepost.cli.failures import FIX_NEEDED, INTERRUPTED, OK, UNREACHABLE
 from fencepost.demo.nats_server import binary
-from tests.cli.process import CLOSED, configuration, run, running
+from tests.cli.process import CLOSED, configuration, run, run_at_once, running
 
 KEYS = {"committed", "published", "lost", "repeated", "out_of_order", "failovers", "failover_max_s"}
 
@@ -126,9 +126,11 @@ def test_servers_as_a_configuration_names_them(tmp_path: Path) -> None:
         configuration(tmp_path, database=f"sqlite:///{tmp_path}/shop.db", broker=url, name="shop", more=login)
         arguments = ("demo", "--config", "fencepost.toml", "--seconds", "2", "--kills", "0", "--no-pause", "--json")
         env = {"NATS_PASSWORD": "hunter22", "TMPDIR": str(tmp_path)}
-        result = run(*arguments, "--keep", cwd=tmp_path, env=env, timeout_s=120)
+        with running(*arguments, cwd=tmp_path, env=env | {"NATS_PASSWORD": "wrong-one"}) as refused:
+            result = run(*arguments, "--keep", cwd=tmp_path, env=env, timeout_s=120)
+            assert refused.ended() == FIX_NEEDED, refused.said()
+            said = refused.said()
         assert result.returncode == OK, result.stdout + result.stderr
-        refused = run(*arguments, cwd=tmp_path, env=env | {"NATS_PASSWORD": "wrong-one"})
     found = result_of(result.stdout)
     assert found["published"] == found["committed"] > 0
     folder = Path(found["folder"])
@@ -141,9 +143,8 @@ def test_servers_as_a_configuration_names_them(tmp_path: Path) -> None:
     names = {name for (name,) in tables if not name.startswith("sqlite_")}
     assert len(names) == 6
     assert all(name.startswith("fencepost_demo_") for name in names)
-    assert refused.returncode == FIX_NEEDED, refused.stderr
-    assert "check user, password, token or credentials" in refused.stderr
-    assert "wrong-one" not in refused.stdout + refused.stderr
+    assert "check user, password, token or credentials" in said
+    assert "wrong-one" not in said
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_servers_that_cannot_be_reached(arguments: tuple[str, ...], said: str, t
 
 
 def test_servers_that_the_demonstration_does_not_know(tmp_path: Path) -> None:
-    for arguments in (("--database", "memory://x"), ("--broker", "memory://x"), ("--broker", "nonsense")):
-        result = run("demo", *arguments, cwd=tmp_path)
+    unknown = (("--database", "memory://x"), ("--broker", "memory://x"), ("--broker", "nonsense"))
+    for result in run_at_once(*(("demo", *arguments) for arguments in unknown), cwd=tmp_path):
         assert result.returncode == 2, result.stderr
         assert result.stderr.startswith("error: ")

@@ -8,7 +8,7 @@ import pytest
 from fencepost.cli.failures import FIX_NEEDED
 from tests.cli.process import run
 
-COMMANDS = ("init", "check", "relay", "status", "demo", "schema")
+COMMANDS = ("init", "check", "relay", "status", "demo", "schema", "torture", "simulate")
 
 
 def test_help_names_every_command_and_the_exit_codes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.cli.failures import FIX_NEEDED, INTERRUPTED, OK, PROBLEM_FOUND
 from fencepost.outbox import Outbox
-from tests.cli.process import CLOSED, configuration, run, running
+from tests.cli.process import CLOSED, configuration, make_tables, run, run_at_once, running
 
 
 @pytest.fixture
@@ -20,8 +20,7 @@ def shop(nats_url: str, fresh_name: str, tmp_path: Path) -> Path:
     """A folder with a configuration and a SQLite outbox."""
     stream = f'stream = "{fresh_name}"\nsubject_prefix = "{fresh_name}."\n'
     configuration(tmp_path, database="sqlite:///orders.db", broker=nats_url, name=fresh_name, more=stream)
-    applied = run("schema", "apply", cwd=tmp_path)
-    assert applied.returncode == OK, applied.stderr
+    make_tables(tmp_path)
     return tmp_path
 
 
@@ -122,17 +121,16 @@ def test_a_second_signal_ends_it_at_once(silent_server: str, tmp_path: Path) -> 
 def test_delivery_that_the_broker_cannot_give_is_refused(tmp_path: Path) -> None:
     plain = 'delivery = "at-least-once"\n'
     configuration(tmp_path, database="sqlite:///orders.db", broker="memory://x", more=plain)
-    run("schema", "apply", cwd=tmp_path)
+    make_tables(tmp_path)
     file = tmp_path / "fencepost.toml"
     accepted = run("check", "--json", cwd=tmp_path)
     report = json.loads(accepted.stdout.splitlines()[-1])
     assert accepted.returncode == OK
     assert report["delivery_possible"] == report["delivery_in_force"] == "at-least-once"
     file.write_text(file.read_text().replace("[relay]\n", '[relay]\ndelivery = "exactly-once"\n'))
-    relay = run("relay", cwd=tmp_path)
+    relay, checked = run_at_once(("relay",), ("check", "--json"), cwd=tmp_path)
     assert relay.returncode == FIX_NEEDED
     assert "delivery = 'exactly-once' is asked for, but this broker gives 'at-least-once'" in relay.stderr
-    checked = run("check", "--json", cwd=tmp_path)
     report = json.loads(checked.stdout.splitlines()[-1])
     assert checked.returncode == PROBLEM_FOUND
     assert report["delivery_possible"] == "at-least-once"

@@ -6,7 +6,7 @@ from pathlib import Path
 from fencepost import app
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.config import load
-from tests.cli.process import configuration, run
+from tests.cli.process import configuration, run_at_once
 
 
 async def test_a_lease_that_has_ended_by_itself_is_nobodys(tmp_path: Path) -> None:
@@ -32,6 +32,6 @@ async def test_a_lease_that_has_ended_by_itself_is_nobodys(tmp_path: Path) -> No
         await leases.close()
     for report in (before, ended, released):
         assert (report.leader, report.term, report.lease_remaining_s, report.led_for_s) == (None, None, None, None)
-    lines = run("status", cwd=tmp_path).stdout.splitlines()
-    assert {"leader: nobody", "term: -", "lease: -"} <= set(lines)
-    assert json.loads(run("status", "--json", cwd=tmp_path).stdout)["term"] is None
+    words, as_json = run_at_once(("status",), ("status", "--json"), cwd=tmp_path)
+    assert {"leader: nobody", "term: -", "lease: -"} <= set(words.stdout.splitlines())
+    assert json.loads(as_json.stdout)["term"] is None

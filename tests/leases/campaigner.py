@@ -1,4 +1,4 @@
-"""A process of its own that campaigns for a lease and keeps it: ``campaigner.py URL PREFIX OWNER TTL_S``.
+"""A process of its own that campaigns for a lease and keeps it: ``campaigner.py URL PREFIX OWNER TTL_S NAME``.
 
 Each line that it prints is a JSON object with the system's monotonic time, which all processes share. SIGTERM releases.
 """
@@ -12,8 +12,6 @@ import time
 from fencepost import plugins
 from fencepost.leases import Leadership, Tenure
 from fencepost.ports import LeaseOptions, LeaseStore
-
-NAME = "orders.0"
 
 
 def say(what: str, **facts: object) -> None:
@@ -33,7 +31,7 @@ async def lead(tenure: Tenure, stop: asyncio.Event) -> None:
     say("lost" if tenure.lost.is_set() else "stops", trusted_for_s=tenure.trusted_for_s())
 
 
-async def main(url: str, prefix: str, owner: str, ttl_s: float) -> None:
+async def main(url: str, prefix: str, owner: str, ttl_s: float, name: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     store: LeaseStore = plugins.load("election", plugins.name_of("election", url)).lease_store(
@@ -41,7 +39,7 @@ async def main(url: str, prefix: str, owner: str, ttl_s: float) -> None:
     )
     await store.open()
     say("opened")
-    leadership = Leadership(store, NAME, owner, ttl_s)
+    leadership = Leadership(store, name, owner, ttl_s)
     while not stop.is_set():
         tenure = await leadership.campaign()
         try:
@@ -54,4 +52,4 @@ async def main(url: str, prefix: str, owner: str, ttl_s: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5]))

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import pytest
 import sqlalchemy as sa
@@ -28,8 +28,8 @@ async def network(postgresql_place: Place) -> AsyncIterator[Forwarder]:
         await postgresql_place.close_stores()
 
 
-async def campaign(store: LeaseStore, owner: str, ttl_s: float) -> Tenure:
-    return await Leadership(store, NAME, owner, ttl_s).campaign()
+async def campaign(store: LeaseStore, owner: str, ttl_s: float, name: str = NAME) -> Tenure:
+    return await Leadership(store, name, owner, ttl_s).campaign()
 
 
 async def test_a_server_that_never_answers(postgresql_place: Place) -> None:
@@ -90,15 +90,25 @@ async def test_the_leader_stops_before_its_lease_ends_where_it_is_cut_off(
 
 async def test_a_session_that_an_administrator_ends(postgresql_place: Place) -> None:
     """F2: its owner lives. It takes its lock again on a new connection at once, or learns that it was replaced."""
+    await asyncio.gather(*(ended_twice(postgresql_place, name) for name in ("orders.0", "orders.1", "orders.2")))
+
+
+async def ended_twice(place: Place, name: str) -> None:
+    """The session of whoever has the lease of that name."""
     ttl_s = 3.0
-    owners = [f"{postgresql_place.options.prefix}{i}" for i in range(8)]
-    stores = {o: postgresql_place.store(url=named(postgresql_place, o)) for o in owners}
-    tenure = await campaign(stores[owners[0]], owners[0], ttl_s)
+    owners = [f"{place.options.prefix}{name}.{i}" for i in range(4)]
+    stores = {o: place.store(url=named(place, o)) for o in owners}
+    tenure = await campaign(stores[owners[0]], owners[0], ttl_s, name)
     candidates = iter(owners[1:])
-    standby = start_campaign(stores, next(candidates), ttl_s)
-    for _ in range(6):
+
+    def start_campaign() -> asyncio.Task[Tenure]:
+        owner = next(candidates)
+        return asyncio.ensure_future(campaign(stores[owner], owner, ttl_s, name))
+
+    standby = start_campaign()
+    for _ in range(2):
         await asyncio.sleep(0.7)
-        terminate(postgresql_place, tenure.term.owner)
+        terminate(place, tenure.term.owner)
         await asyncio.sleep(1.5)
         if standby.done():
             assert tenure.lost.is_set()
@@ -106,9 +116,10 @@ async def test_a_session_that_an_administrator_ends(postgresql_place: Place) -> 
             await tenure.release()
             tenure = await standby
             assert tenure.term.early
-            standby = start_campaign(stores, next(candidates), ttl_s)
+            standby = start_campaign()
         assert not tenure.lost.is_set()
-        assert postgresql_place.execute("SELECT session, token FROM {lease}") == [(True, tenure.term.token)]
+        row = "SELECT session, token FROM {lease} WHERE name = :name"
+        assert place.execute(row, name=name) == [(True, tenure.term.token)]
     standby.cancel()
     await asyncio.gather(standby, return_exceptions=True)
     await tenure.release()
@@ -295,10 +306,6 @@ def named(place: Place, name: str) -> str:
 
 def driver_url(place: Place) -> str:
     return place.url.replace("postgresql://", "postgresql+asyncpg://")
-
-
-def start_campaign(stores: Mapping[str, LeaseStore], owner: str, ttl_s: float) -> asyncio.Task[Tenure]:
-    return asyncio.ensure_future(campaign(stores[owner], owner, ttl_s))
 
 
 def terminate(place: Place, name: str) -> None:

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 
+from fencepost.brokers.memory import MemoryBroker, MemoryHandoff
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.databases.memory import MemorySession
 from fencepost.errors import (
@@ -18,6 +19,7 @@ from fencepost.errors import (
     DeadlineExceeded,
     Fenced,
     LeaseLost,
+    ParkError,
     SchemaMissing,
     Unavailable,
 )
@@ -34,7 +36,7 @@ from fencepost.events import (
     ReceiptsSettled,
 )
 from fencepost.message import Position, Stored
-from fencepost.ports import Lane
+from fencepost.ports import Failure, Lane, Outcome
 from fencepost.relay import silence
 from tests.relay.world import FAST, LANE, check_exactly_once, new_world, per_key
 
@@ -85,6 +87,33 @@ async def test_b1_a_transaction_that_commits_between_two_pages_keeps_the_order_o
     async with world.owned():
         await world.drained()
     assert any(after is not None for after in pages), "there was a second page"
+    check_exactly_once(world)
+
+
+async def test_b7_a_refused_message_is_not_overtaken_while_the_rest_of_its_batch_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its wait ends meanwhile, and a new round shows a later one of its key further up."""
+    world = new_world()
+    refused, _ = world.commit("k", "x")
+    original, publish = MemoryBroker.failure, MemoryHandoff.publish
+    tries: list[str] = []
+
+    def failure(self: MemoryBroker, message: Stored) -> Failure | None:
+        tries.append(message.id)
+        first = message.id == refused.id and tries.count(refused.id) == 1
+        return Failure(message, ParkError("not now")) if first else original(self, message)
+
+    async def slowly(self: MemoryHandoff, batch: Sequence[Stored]) -> Outcome:
+        if len(tries) == 2:  # the rest of the first batch
+            world.commit("k")
+            await asyncio.sleep(0.1)
+        return await publish(self, batch)
+
+    monkeypatch.setattr(MemoryBroker, "failure", failure)
+    monkeypatch.setattr(MemoryHandoff, "publish", slowly)
+    async with world.owned(options=replace(FAST, batch=2)):
+        await world.drained()
     check_exactly_once(world)
 
 

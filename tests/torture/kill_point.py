@@ -1,6 +1,11 @@
-"""A relay that kills (SIGKILL) or pauses (SIGSTOP) itself at a named point: a process of its own, the real parts.
+"""Relays that kill or pause themselves at a named point: processes of their own, the real parts.
 
-    python -m tests.torture.kill_point CONFIG POINT NTH SIGNAL
+    python -m tests.torture.kill_point kill CONFIG POINT NTH [POINT NTH]...
+    python -m tests.torture.kill_point pause CONFIG POINT NTH
+
+``kill``: one relay after the other, each in a process of its own that dies by SIGKILL. They are forked from one that
+has loaded everything, which takes longer than all that they do; it ends with 0 where each of them died as it should.
+``pause``: this process is the relay, and stands still by SIGSTOP.
 
 The points stand where a crash hurts most. They are reached by wrapping the real session and the real plug-ins' own
 calls; nothing else is changed.
@@ -13,7 +18,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +136,28 @@ async def main(config_file: str, trap: Trap) -> None:
     await relay.run()
 
 
+def run(config_file: str, trap: Trap) -> None:
+    """Be the relay, to its end."""
+    asyncio.run(main(config_file, trap))
+
+
+def kill_each(config_file: str, traps: Iterable[tuple[str, int]]) -> None:
+    """A process for each trap, which is gone before the next one starts."""
+    for point, nth in traps:
+        pid = os.fork()
+        if not pid:
+            run(config_file, Trap(point, nth, signal.SIGKILL))
+            os._exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if ended != -signal.SIGKILL:
+            sys.exit(f"a relay ended with {ended} before its trap {point!r} was sprung")
+
+
 if __name__ == "__main__":
-    file, point, nth, number = sys.argv[1:]
-    run: Awaitable[None] = main(file, Trap(point, int(nth), signal.Signals(int(number))))
-    asyncio.run(run)  # type: ignore[arg-type]
+    how, file, *words = sys.argv[1:]
+    wanted = [(point, int(nth)) for point, nth in zip(words[::2], words[1::2], strict=True)]
+    if how == "kill":
+        kill_each(file, wanted)
+    else:
+        ((point, nth),) = wanted
+        run(file, Trap(point, nth, signal.SIGSTOP))

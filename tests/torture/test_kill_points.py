@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -52,24 +53,27 @@ async def writing(stage: Place) -> AsyncIterator[None]:
         await asyncio.gather(*writers)
 
 
-async def trapped_relay(stage: Place, point: str, nth: int, number: signal.Signals) -> asyncio.subprocess.Process:
-    """Start a relay with its trap; return when it was sprung."""
+@asynccontextmanager
+async def kill_point(stage: Place, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The program of the traps, on its way. Neither it nor what it started outlives the block."""
+    how, *traps = words
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.torture.kill_point", str(stage.config_file), point, str(nth), str(int(number)),
-        env={**_environment(), **stage.env}, cwd=Path(__file__).parents[2], stdout=asyncio.subprocess.PIPE,
+        sys.executable, "-m", "tests.torture.kill_point", how, str(stage.config_file), *traps,
+        env={**os.environ, **stage.env}, cwd=Path(__file__).parents[2], stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def struck(process: asyncio.subprocess.Process) -> list[str]:
+    """The points of the traps that were sprung, until there are no more."""
     assert process.stdout is not None
-    async with asyncio.timeout(TIMEOUT_S):
-        async for line in process.stdout:
-            if line.startswith(b"struck"):
-                return process
-    raise AssertionError(f"the relay ended with {await process.wait()} before its trap {point!r} was sprung")
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return dict(os.environ)
+    return [line.decode().partition(" ")[2].strip() async for line in process.stdout if line.startswith(b"struck")]
 
 
 async def readable(stage: Place) -> int:
@@ -98,14 +102,28 @@ async def relays(stage: Place, count: int) -> AsyncIterator[Fleet]:
         await fleet.stop()
 
 
+@asynccontextmanager
+async def standing_still(stage: Place, point: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A relay that led and was paused at a point. It is told to stop at the end, awake."""
+    async with kill_point(stage, "pause", point, "2") as paused:
+        assert paused.stdout is not None
+        async with asyncio.timeout(TIMEOUT_S):
+            while not (line := await paused.stdout.readline()).startswith(b"struck"):
+                assert line, f"the relay ended before its trap {point!r} was sprung"
+        yield paused
+        paused.send_signal(signal.SIGCONT)
+        paused.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(paused.wait(), TIMEOUT_S) == 0
+
+
 @pytest.mark.parametrize("stage", ROUTES, indirect=True)
 async def test_a5_a8_b5_c1_killed_at_every_point(stage: Place) -> None:
     """One relay after the other dies at a point; the last one finishes the work."""
-    async with writing(stage):
-        for nth in (1, 3):
-            for point in POINTS:
-                process = await trapped_relay(stage, point, nth, signal.SIGKILL)
-                assert await process.wait() == -signal.SIGKILL
+    traps = [(point, nth) for nth in (1, 3) for point in POINTS]
+    words = [word for point, nth in traps for word in (point, str(nth))]
+    async with writing(stage), kill_point(stage, "kill", *words) as process, asyncio.timeout(TIMEOUT_S):
+        assert await struck(process) == [point for point, _ in traps]
+        assert await process.wait() == 0
     async with relays(stage, 1):
         report = await drained(stage)
     assert report.committed > 100
@@ -123,20 +141,14 @@ async def test_a5_a8_b5_c1_killed_at_every_point(stage: Place) -> None:
 )
 async def test_a10_a11_paused_at_every_point_for_three_leases(stage: Place, point: str) -> None:
     """The leader stands still in mid-batch, a standby takes over and publishes, the leader wakes: nothing repeats."""
-    async with writing(stage):
-        paused = await trapped_relay(stage, point, 2, signal.SIGSTOP)
-        try:
-            async with relays(stage, 1), asyncio.timeout(TIMEOUT_S):
-                before = await readable(stage)
-                await asyncio.sleep(3 * stage.config.lease.ttl_s)
-                while await readable(stage) < before + 100:  # the standby publishes, and readers are not blocked
-                    await asyncio.sleep(0.2)
-                paused.send_signal(signal.SIGCONT)
-                await asyncio.sleep(1.0)
-        finally:
+    async with AsyncExitStack() as stack:
+        async with writing(stage), standing_still(stage, point) as paused, asyncio.timeout(TIMEOUT_S):
+            await stack.enter_async_context(relays(stage, 1))
+            before = await readable(stage)
+            await asyncio.sleep(3 * stage.config.lease.ttl_s)
+            while await readable(stage) < before + 100:  # the standby publishes, and readers are not blocked
+                await asyncio.sleep(0.2)
             paused.send_signal(signal.SIGCONT)
-            paused.send_signal(signal.SIGTERM)
-            await asyncio.wait_for(paused.wait(), TIMEOUT_S)
-    async with relays(stage, 1):
+            await asyncio.sleep(1.0)
         report = await drained(stage)
     assert report.clean, str(report)

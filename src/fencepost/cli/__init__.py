@@ -8,12 +8,16 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command with ``arguments`` (those of the process by default) and end the process with its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    from fencepost.cli.early import EARLY
+
+    EARLY.listen(words)
     from fencepost.cli import stdout
 
     stdout.guard()
     try:
         try:
-            _run(sys.argv[1:] if arguments is None else arguments)
+            _run(words)
         finally:
             sys.stdout.flush()
     except stdout.OutputLost as lost:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import typer
+from typer.core import TyperGroup
 
+from fencepost.cli import kit
 from fencepost.cli.failures import INTERRUPTED, MANNER
 
 _EXIT_CODES = (
-    "Exit codes: 0 all is well, 1 check or demo found a problem, 2 the command line, the configuration or a server "
-    "needs a person to change something, 3 a server cannot be reached, 130 interrupted."
+    "Exit codes: 0 all is well, 1 check, demo, torture or simulate found a problem, 2 the command line, the "
+    "configuration or a server needs a person to change something, 3 a server cannot be reached, 130 interrupted."
 )
 
 
@@ -44,7 +46,7 @@ Version = Annotated[
 ]
 
 
-def program(*, pretty: bool) -> typer.Typer:
+def program(*, pretty: bool) -> TyperGroup:
     """The command with all its subcommands. ``pretty``: help in boxes and colours, for a terminal."""
     mode: Literal["rich"] | None = "rich" if pretty else None
     cli = typer.Typer(
@@ -62,7 +64,10 @@ def program(*, pretty: bool) -> typer.Typer:
     tables.command("print")(schema_print)
     tables.command("apply")(schema_apply)
     cli.add_typer(tables, name="schema")
-    return cli
+    group = cast("TyperGroup", typer.main.get_command(cli))
+    for name in kit.COMMANDS:
+        group.add_command(kit.Later(name, mode))
+    return group
 
 
 def _root(version: Version = False, debug: Debug = False) -> None:

@@ -10,15 +10,12 @@ from pathlib import Path
 
 from fencepost import app
 from fencepost.app.process import dedicate
+from fencepost.cli.early import EARLY, SAME_S, SIGNALS
 from fencepost.cli.failures import MANNER
 from fencepost.cli.settings import load_config
 from fencepost.config import Config, mask_url
 from fencepost.observers.log import LogObserver, configure
 from fencepost.relay import Relay
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_SAME_S = 0.5
-"""Signals that come so soon after the first one are the same one."""
 
 
 def relay(file: Path | None) -> None:
@@ -36,12 +33,14 @@ def relay(file: Path | None) -> None:
 async def _serve(config: Config, observer: LogObserver) -> None:
     running = app.relay(config, observer)
     loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
+    for number in SIGNALS:
         loop.add_signal_handler(number, _stop, running, number)
     _say(
         "starting",
         f"relay {config.relay.name}: {mask_url(config.database.url)} to {mask_url(config.broker.url, show_user=False)}",
     )
+    if EARLY.number is not None:
+        _stop(running, EARLY.number)
     dedicate()
     await running.run()
     _say("stopped", f"relay {config.relay.name}: stopped")
@@ -50,9 +49,9 @@ async def _serve(config: Config, observer: LogObserver) -> None:
 def _stop(running: Relay, number: int) -> None:
     """Drain. Soon the signals have their ordinary effect: dying at any moment is safe, only less tidy."""
     loop = asyncio.get_running_loop()
-    for each in _SIGNALS:
+    for each in SIGNALS:
         loop.add_signal_handler(each, _heard_already)
-    loop.call_later(_SAME_S, _let_die, loop)
+    loop.call_later(SAME_S, _let_die, loop)
     _say("stopping", f"{signal.Signals(number).name}: finishing what is in hand; once more to stop at once")
     running.stop()
 
@@ -62,7 +61,7 @@ def _heard_already() -> None:
 
 
 def _let_die(loop: asyncio.AbstractEventLoop) -> None:
-    for each in _SIGNALS:
+    for each in SIGNALS:
         loop.remove_signal_handler(each)
         signal.signal(each, signal.SIG_DFL)
 

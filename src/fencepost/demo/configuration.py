@@ -25,15 +25,17 @@ _OWN = {
 
 
 class Setup:
-    """``run_id`` makes the names. ``database`` and ``broker`` are URLs; ``config`` says the rest where it is given, of
-    the sections in ``used``.
+    """``run_id`` and ``purpose`` make the names. ``database`` and ``broker`` are URLs; ``config`` says the rest where
+    it is given, of the sections in ``used``.
     """
 
-    def __init__(self, run_id: str, database: str, broker: str, config: Config | None, used: set[str]) -> None:
-        self.topic = f"fencepost-demo-{run_id}"
+    def __init__(
+        self, run_id: str, database: str, broker: str, config: Config | None, used: set[str], purpose: str = "demo"
+    ) -> None:
+        self.topic = f"fencepost-{purpose}-{run_id}"
         self._sections: dict[str, _Section] = {name: _taken(config, name) if name in used else {} for name in _OWN}
-        self._sections["relay"]["name"] = f"demo-{run_id}"
-        self._sections["database"] |= {"url": database, "prefix": f"fencepost_demo_{run_id}_"}
+        self._sections["relay"]["name"] = f"{purpose}-{run_id}"
+        self._sections["database"] |= {"url": database, "prefix": f"fencepost_{purpose}_{run_id}_"}
         self._sections["broker"] |= {"url": broker}
         self._sections["lease"]["ttl_s"] = TTL_S
         self._sections["log"] = {"format": "json"}

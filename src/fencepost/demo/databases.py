@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
@@ -13,6 +14,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from fencepost import plugins
+from fencepost.clock import SYSTEM_CLOCK
 from fencepost.errors import ConfigurationError, FixError, Unavailable
 
 T = TypeVar("T")
@@ -22,10 +24,12 @@ Work = Callable[[sa.Connection], T]
 class Database(Protocol):
     """Where orders are kept."""
 
-    async def run(self, work: Work[T], *, keep: bool = True) -> T:
+    async def run(self, work: Work[T], *, keep: bool = True, open_s: float = 0.0) -> T:
         """Run ``work`` in a transaction of its own, which is committed, or rolled back where ``keep`` is False.
 
-        Raises Unavailable, FixError, or the application's own errors.
+        It stays open for ``open_s`` seconds after the work.
+
+        Raises RetryError, FixError, or the application's own errors.
         """
         ...
 
@@ -49,11 +53,11 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except ProgrammingError as error:
-        raise FixError(f"the orders of the demonstration: {error.orig}") from error
+        raise FixError(f"the table of orders: {error.orig}") from error
     except DBAPIError as error:
-        raise Unavailable(f"the orders of the demonstration: {error.orig}") from error
+        raise Unavailable(f"the table of orders: {error.orig}") from error
     except OSError as error:
-        raise Unavailable(f"the orders of the demonstration: {error}") from error
+        raise Unavailable(f"the table of orders: {error}") from error
 
 
 class _Sqlite:
@@ -63,14 +67,15 @@ class _Sqlite:
         self._engine = sa.create_engine(sa.make_url(url).set(drivername="sqlite"))
         event.listen(self._engine, "connect", _share)
 
-    async def run(self, work: Work[T], *, keep: bool = True) -> T:
+    async def run(self, work: Work[T], *, keep: bool = True, open_s: float = 0.0) -> T:
         """See Database."""
         with _translated():
-            return await asyncio.to_thread(self._run, work, keep)
+            return await asyncio.to_thread(self._run, work, keep, open_s)
 
-    def _run(self, work: Work[T], keep: bool) -> T:
+    def _run(self, work: Work[T], keep: bool, open_s: float) -> T:
         with self._engine.connect() as connection:
             result = work(connection)
+            threading.Event().wait(open_s)  # nobody sets it
             if keep:
                 connection.commit()
             return result
@@ -93,17 +98,28 @@ class _Postgresql:
 
     def __init__(self, url: str) -> None:
         from fencepost.databases.postgresql.connection import dsn_of  # it understands every URL that the relay does
+        from fencepost.databases.postgresql.faults import ERRORS, fault_of
 
+        self._errors, self._fault_of = ERRORS, fault_of
         self._engine = create_async_engine("postgresql+asyncpg://", connect_args={"dsn": dsn_of(url)})
 
-    async def run(self, work: Work[T], *, keep: bool = True) -> T:
+    async def run(self, work: Work[T], *, keep: bool = True, open_s: float = 0.0) -> T:
         """See Database."""
-        with _translated():
+        with _translated(), self._connecting():
             async with self._engine.connect() as connection:
                 result = await connection.run_sync(work)
+                await SYSTEM_CLOCK.sleep(open_s)
                 if keep:
                     await connection.commit()
                 return result
+
+    @contextmanager
+    def _connecting(self) -> Iterator[None]:
+        """What the driver itself raises while it connects, SQLAlchemy hands on as it is."""
+        try:
+            yield
+        except self._errors as error:
+            raise self._fault_of(error, "the table of orders") from error
 
     async def close(self) -> None:
         """See Database."""

@@ -27,15 +27,25 @@ class Fleet:
         self._starting: set[int] = set()
         self._number = 0
 
-    async def start(self) -> int:
-        """Start one more; its pid."""
+    async def start(self, env: Mapping[str, str] | None = None) -> int:
+        """Start one more, ``env`` being added to its environment; its pid."""
         self._number += 1
         log = self._folder / f"relay-{self._number}.log"
         command = [sys.executable, "-m", "fencepost", "relay", "--config", str(self._config)]
-        process = await start(command, log, self._env)
+        process = await start(command, log, {**self._env, **(env or {})})
         self._processes[process.pid], self._logs[process.pid] = process, log
         self._starting.add(process.pid)
         return process.pid
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The relays that have not been killed or ended by us, the one that was started first coming first."""
+        return tuple(self._processes)
+
+    @property
+    def logs(self) -> Mapping[int, Path]:
+        """The log of every relay that was ever started, by its pid."""
+        return self._logs
 
     def runs(self, pid: int) -> bool:
         """True for the pid of a relay of ours that has not been killed."""
@@ -43,8 +53,13 @@ class Fleet:
 
     def all_started(self) -> bool:
         """True where every relay has said that it has started."""
-        self._starting = {pid for pid in self._starting & set(self._processes) if not _says(self._logs[pid], _STARTED)}
-        return not self._starting
+        return all(self.has_started(pid) for pid in self._processes)
+
+    def has_started(self, pid: int) -> bool:
+        """True where a relay has said so."""
+        if pid in self._starting and _says(self._logs[pid], _STARTED):
+            self._starting.discard(pid)
+        return pid not in self._starting
 
     async def kill(self, pid: int) -> None:
         """SIGKILL: it gets no chance to finish anything."""
@@ -66,12 +81,18 @@ class Fleet:
 
     def check(self) -> None:
         """Raise FencepostError where a relay has ended by itself."""
-        for pid, process in self._processes.items():
-            if process.returncode is not None:
-                raise FencepostError(
-                    f"a relay ended with exit code {process.returncode}: {_last_words(self._logs[pid])}",
-                    remedy="--keep leaves its configuration and its log",
-                )
+        for words in self.fallen():
+            raise FencepostError(words, remedy="--keep leaves its configuration and its log")
+
+    def fallen(self) -> list[str]:
+        """What there is to say of each relay that has ended by itself; it is none of ours any more."""
+        gone = [(pid, process) for pid, process in self._processes.items() if process.returncode is not None]
+        for pid, _ in gone:
+            del self._processes[pid]
+        return [
+            f"a relay ended with exit code {process.returncode}: {_last_words(self._logs[pid])}"
+            for pid, process in gone
+        ]
 
     async def stop(self) -> None:
         """End all of them in the ordinary way."""

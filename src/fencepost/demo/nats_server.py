@@ -6,30 +6,60 @@ import asyncio
 import importlib.metadata
 import json
 import shutil
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fencepost.clock import Clock
-from fencepost.demo.processes import ended, last_line, start
+from fencepost.demo.ports import free_port
+from fencepost.demo.processes import ended, last_line, send, start
 from fencepost.errors import MissingExtra, Unavailable
 
 _NAME = "nats-server"
 _START_S = 15.0
 
 
+class NatsServer:
+    """A server with its data and its log in ``folder``. ``url`` is where it is, from its first start on."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder, self._clock = folder, clock
+        self._ports, self._log = folder / "nats-ports", folder / "nats.log"
+        self._process: asyncio.subprocess.Process | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        """Start it, on the port that it had before. Raises MissingExtra or Unavailable."""
+        self._ports.mkdir(parents=True, exist_ok=True)
+        port = str(urlsplit(self.url).port if self.url else free_port(self._clock))
+        where = ["-sd", str(self._folder / "nats"), "-a", "127.0.0.1", "-p", port]
+        self._process = await start([str(binary()), "-js", *where, "--ports_file_dir", str(self._ports)], self._log)
+        self.url = await _address(self._process, self._ports, self._log, self._clock)
+
+    async def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            send(self._process, signal.SIGKILL)
+            await self._process.wait()
+
+    async def stop(self) -> None:
+        """End it in the ordinary way."""
+        if self._process is not None:
+            await ended(self._process, grace_s=5.0)
+
+
 @asynccontextmanager
-async def nats_server(folder: Path, clock: Clock) -> AsyncIterator[str]:
-    """Start a server with its data in ``folder``; its URL. Stopped at the end. Raises MissingExtra or Unavailable."""
-    ports, log = folder / "nats-ports", folder / "nats.log"
-    ports.mkdir(parents=True)
-    arguments = ["-js", "-sd", str(folder / "nats"), "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", str(ports)]
-    process = await start([str(binary()), *arguments], log)
+async def nats_server(folder: Path, clock: Clock) -> AsyncIterator[NatsServer]:
+    """A server that runs, stopped at the end. Raises MissingExtra or Unavailable."""
+    server = NatsServer(folder, clock)
     try:
-        yield await _address(process, ports, log, clock)
+        await server.start()
+        yield server
     finally:
-        await ended(process, grace_s=5.0)
+        await server.stop()
 
 
 def binary() -> Path:
@@ -55,7 +85,7 @@ def _candidates() -> Iterator[Path]:
 
 
 async def _address(process: asyncio.subprocess.Process, ports: Path, log: Path, clock: Clock) -> str:
-    """The server picks a free port itself and writes it to a file."""
+    """The server writes to a file where it is, once it listens."""
     give_up = clock.monotonic() + _START_S
     file = ports / f"{_NAME}_{process.pid}.ports"
     while clock.monotonic() < give_up and process.returncode is None:

@@ -49,7 +49,7 @@ class NatsStage:
         """See Stage."""
 
         async def on_message(message: Any) -> None:
-            on_entry(entry(message.headers or {}, "ce-"))
+            on_entry(_entry(message))
 
         async with self._connected() as client:
             stream = client.jetstream(domain=self._domain)
@@ -64,8 +64,7 @@ class NatsStage:
             info = await stream.stream_info(self._stream, subjects_filter=self._topic)
             count = (info.state.subjects or {}).get(self._topic, 0)
             subscription = await stream.subscribe(self._topic, stream=self._stream, ordered_consumer=True)
-            messages = [await subscription.next_msg(timeout=_MESSAGE_S) for _ in range(count)]
-            return [[entry(message.headers or {}, "ce-") for message in messages]]
+            return [[_entry(await subscription.next_msg(timeout=_MESSAGE_S)) for _ in range(count)]]
 
     async def drop(self) -> None:
         """See Stage."""
@@ -103,3 +102,7 @@ class NatsStage:
         finally:
             with suppress(NatsError, OSError, asyncio.TimeoutError):
                 await client.close()
+
+
+def _entry(message: Any) -> Entry:
+    return entry(message.headers or {}, "ce-")

@@ -66,7 +66,7 @@ class Orders:
         customer, cents = f"customer-{chance.below(CUSTOMERS)}", 100 + chance.below(9900)
 
         def work(connection: sa.Connection) -> None:
-            message_id = self._place(connection, customer, cents)
+            message_id = self.place(connection, customer, cents)
             self.tally.begun_at[message_id] = begun  # known before a reader can see the message
 
         await self._database.run(work, keep=keep)
@@ -75,7 +75,8 @@ class Orders:
         else:
             self.tally.rolled_back += 1
 
-    def _place(self, connection: sa.Connection, customer: str, cents: int) -> str:
+    def place(self, connection: sa.Connection, customer: str, cents: int) -> str:
+        """An order and its message, in the transaction that is open; the id that both have."""
         payload = {"customer": customer, "cents": cents}
         message = self._outbox.add(connection, self._topic, payload, key=customer, type="order.placed")
         order = {"id": message.id, "customer": customer, "version": message.version, "cents": cents}

@@ -14,7 +14,7 @@ from fencepost.clock import Clock
 from fencepost.config import Config, load
 from fencepost.demo.configuration import Setup
 from fencepost.demo.databases import Database, database
-from fencepost.demo.nats_server import nats_server
+from fencepost.demo.nats_server import NatsServer, nats_server
 from fencepost.demo.orders import Orders
 from fencepost.demo.readers import Stage
 from fencepost.demo.records import DemoOptions
@@ -32,22 +32,27 @@ class Place:
     env: dict[str, str]
     orders: Orders
     stage: Stage
+    server: NatsServer | None
+    """The broker, where it is the demonstration's own."""
 
 
 @asynccontextmanager
-async def place(options: DemoOptions, clock: Clock) -> AsyncIterator[Place]:
-    """Make everything; remove it at the end unless it is to be kept. Raises FixError or RetryError."""
+async def place(options: DemoOptions, clock: Clock, purpose: str = "demo") -> AsyncIterator[Place]:
+    """Make everything; remove it at the end unless it is to be kept. Raises FixError or RetryError.
+
+    ``purpose`` is a word in the names of tables, topic and folder.
+    """
     run_id = clock.new_id()[-8:]
     async with AsyncExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="fencepost-demo-"))
+        folder = Path(tempfile.mkdtemp(prefix=f"fencepost-{purpose}-"))
         if not options.keep:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         given = options.config
         url = options.database or (given.database.url if given else f"sqlite:///{folder / 'orders.db'}")
         broker = options.broker or (given.broker.url if given else None)
-        if broker is None:
-            broker = await stack.enter_async_context(nats_server(folder, clock))
-        setup = Setup(run_id, url, broker, given, _used(options))
+        server = await stack.enter_async_context(nats_server(folder, clock)) if broker is None else None
+        broker = server.url if server else broker or ""
+        setup = Setup(run_id, url, broker, given, _used(options), purpose)
         stage = _stage(setup, clock)
         text, env = setup.written(stage.settings)
         file = folder / "fencepost.toml"
@@ -64,7 +69,7 @@ async def place(options: DemoOptions, clock: Clock) -> AsyncIterator[Place]:
         if not options.keep:
             stack.push_async_callback(stage.drop)
         await stage.create()
-        yield Place(folder, file, config, env, orders, stage)
+        yield Place(folder, file, config, env, orders, stage, server)
 
 
 async def _reach(config: Config) -> None:

@@ -227,11 +227,18 @@ class LaneRun:
                 await self._settle(session, sent)
                 sent = []
                 await self._on_session(self._set_aside(session, outcome.failed))
-            rest = self._order.rest(rest, outcome)
-        if len(sent) < len(batch):
-            kept = {m.position for m in sent}
-            self._order.let_go([m for m in batch if m.position not in kept])
+            rest = self._leave_behind(rest, outcome)
         return sent
+
+    def _leave_behind(self, tried: Sequence[Stored], outcome: Outcome) -> Sequence[Stored]:
+        """What may be tried again at once. The others are in no hand any more: a row that is in hand is skipped without
+        its key, which is right only for a row that is on its way.
+        """
+        again = self._order.rest(tried, outcome)
+        if outcome.failed:
+            kept = {m.position for m in (*outcome.published, *again)}
+            self._order.let_go([m for m in tried if m.position not in kept])
+        return again
 
     async def _hand_off(self, handoff: Handoff, batch: Sequence[Stored]) -> Outcome:
         started = self._clock.monotonic()

@@ -1,8 +1,8 @@
 """Reading an outbox in rounds: from the bottom upwards, page by page, then from the bottom again.
 
 A round never starts above the last row that was seen, because a transaction that commits late shows its rows below it.
-For the same reason a page further up counts only where nothing has appeared below it meanwhile: the transaction may have
-rows there too, and those of one key must not go before the ones below.
+For the same reason a page further up counts only where nothing has appeared below it meanwhile: the transaction may
+have rows there too, and those of one key must not go before the ones below.
 """
 
 from __future__ import annotations

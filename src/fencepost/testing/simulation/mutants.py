@@ -214,10 +214,9 @@ def _no_token() -> AbstractContextManager[None]:
     return _replaced(MemoryLeases, "_current", current)
 
 
-def _taken_too_soon() -> AbstractContextManager[None]:
+def _given_to_anybody() -> AbstractContextManager[None]:
     def acquire(self: MemoryLeases, name: str, owner: str, ttl_s: float, session: Any) -> Any:
-        early = self._lease(name).remaining_s(self.clock.monotonic()) > ttl_s / 2
-        return None if early else self._give(name, owner, ttl_s, session, early=False)
+        return self._give(name, owner, ttl_s, session, early=False)
 
     return _replaced(MemoryLeases, "_acquire", acquire)
 
@@ -271,7 +270,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("read-ahead kept", "what waits now is taken out of the read-ahead", _REFUSING, _read_ahead_kept),
     Mutant("many per key", "one message of a key in hand, where one may fail alone", _PLAIN | _REFUSING, _many_per_key),
     Mutant("no token", "renew and release name the token", _PLAIN, _no_token),
-    Mutant("taken too soon", "a lease is given when the last one has ended", _PLAIN, _taken_too_soon),
+    Mutant("given to anybody", "a lease is given when the last one has ended", _PLAIN, _given_to_anybody),
     Mutant("trust from the answer", "trust counts from when an attempt began", _PLAIN, _trust_from_the_answer),
     Mutant("trust without end", "no publish is begun that could outlive the lease", _PLAIN, _trust_without_end),
     Mutant("no doubt", "what is sent to a plain broker is marked before", _PLAIN, _no_doubt),
