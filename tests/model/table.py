@@ -241,7 +241,7 @@ RULES = (
     Rule(
         "left_behind",
         "What a refusal leaves behind is in no hand any more, at once.",
-        "The wait ends while the rest of the batch is published: a new round skips the row, as one in hand, and not its key.",
+        "The wait ends while the rest of the batch is published: a new round skips the row, not its key.",
         "out of order",
         Handoff(Scope(relays=1, messages=3, keys=2, batch=2, refused=1)),
     ),

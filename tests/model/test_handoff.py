@@ -27,7 +27,8 @@ STEPS = {
     *("!its copy stops following", "!falls back to its copy, with the rows"),
     *("takes over: fences", "reads the receipts:", "settles what the receipts name:", "connects again"),
     *("asks for rows, and will get", "reads", "publishes", "hears that the broker has", "settles"),
-    *("has waited", "leaves out", "finds a row below, and begins at the bottom", "!crashes", "!gets no answer", "!loses its session"),
+    *("has waited", "leaves out", "finds a row below, and begins at the bottom"),
+    *("!crashes", "!gets no answer", "!loses its session"),
     *("takes", "!does not take", "!takes the late request:", "!restarts"),
     "refuses, since its sender is fenced:",
 }

@@ -143,3 +143,24 @@ async def test_a_guarantee_that_the_broker_cannot_give_is_refused_at_the_start()
 def test_unknown_values_of_options_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="park, block"):
         RelayOptions(on_poison="ignore")
+
+
+@pytest.mark.parametrize(
+    ("delivery", "waits"), [("exactly-once", False), ("deduplicated", True), ("at-least-once", True)]
+)
+async def test_whose_lease_was_taken_early_may_still_publish_where_nothing_is_fenced(
+    delivery: str, waits: bool
+) -> None:
+    """A10: its session is gone, which is no proof that it is."""
+    world = new_world()
+    last = memory_election.lease_store(LeaseOptions(url=world.url))
+    await last.open()
+    assert await last.acquire(LANE.name, "last", 60.0)
+    await last.close()
+    world.commit("a")
+    async with running(new_relay(world, "next", delivery=delivery)):
+        await world.until(lambda: any(isinstance(e, LeaseAcquired) and e.early for e in world.events))
+        await asyncio.sleep(FAST.ttl_s / 2)
+        assert bool(world.published()) is not waits
+        await world.drained()
+    check_exactly_once(world)

@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 _USUAL_S = (0.0002, 0.002)
 _SLOW_S = (0.02, 2.0)
+_GAP_S = 0.000_001
+"""Two things never arrive at the same moment: an event loop would not keep their order."""
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ class Network:
         delay_s = self.chance.uniform(low_s, high_s)
         if self.chance.random() < self.weather.slow:
             delay_s += self.chance.uniform(_SLOW_S[0], self.weather.slow_most_s)
-        at_s = max(connection.busy_until_s[direction], self.loop.now_s + delay_s)
+        at_s = max(connection.busy_until_s[direction] + _GAP_S, self.loop.now_s + delay_s)
         connection.busy_until_s[direction] = at_s
         self.loop.call_at(at_s, self._arrive, connection, arrive, context=Context())
 
