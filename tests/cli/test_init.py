@@ -10,7 +10,7 @@ import pytest
 from fencepost.cli.init import BROKER, DATABASE
 from fencepost.config import load
 from fencepost.config.records import SECTIONS, rules
-from tests.cli.process import run
+from tests.cli.process import run, run_at_once
 
 
 def test_init_writes_a_file_that_works(tmp_path: Path) -> None:
@@ -90,10 +90,9 @@ def test_schema_of_sqlite(tmp_path: Path) -> None:
 
 def test_schema_of_postgresql(fresh_database: str, tmp_path: Path) -> None:
     run("init", "--name", "orders", "--database", fresh_database, cwd=tmp_path)
-    printed = run("schema", "print", "--json", cwd=tmp_path)
+    printed, applied = run_at_once(("schema", "print", "--json"), ("schema", "apply"), cwd=tmp_path)
     assert printed.returncode == 0, printed.stderr
     assert any("fencepost_outbox" in s for s in json.loads(printed.stdout.splitlines()[-1])["statements"])
-    applied = run("schema", "apply", cwd=tmp_path)
     assert applied.returncode == 0, applied.stderr
     assert "fencepost_outbox" in applied.stdout
     assert run("schema", "apply", cwd=tmp_path).stdout == "nothing to do: every table exists\n"

@@ -3,11 +3,13 @@
 import asyncio
 import itertools
 import json
+import os
 import signal
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,13 +29,14 @@ pytestmark = [pytest.mark.torture, pytest.mark.slow]
 @dataclass
 class Campaigner:
     owner: str
-    process: asyncio.subprocess.Process
     lines: list[dict[str, Any]] = field(default_factory=list)
 
-    async def read(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            self.lines.append(json.loads(line))
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.said("started")[0]["pid"], number)
+
+    async def ended(self) -> int:
+        """Wait for its end; the exit code (negative: of a signal)."""
+        return int((await self.until("ended"))["code"])
 
     def said(self, what: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line["what"] == what]
@@ -61,29 +64,24 @@ class Crowd:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.all: list[Campaigner] = []
-        self._readers: list[asyncio.Task[None]] = []
+        self._programs: list[tuple[asyncio.subprocess.Process, asyncio.Task[None]]] = []
 
-    async def start(self, owner: str, ttl_s: float, name: str = NAME) -> Campaigner:
+    async def start(self, leases: Mapping[str, str], ttl_s: float) -> list[Campaigner]:
+        """A process for each owner, with the name of the lease that it wants."""
+        words = [self.place.url, self.place.options.prefix, str(ttl_s), *itertools.chain(*leases.items())]
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(PROGRAM),
-            self.place.url,
-            self.place.options.prefix,
-            owner,
-            str(ttl_s),
-            name,
-            stdout=asyncio.subprocess.PIPE,
+            sys.executable, str(PROGRAM), *words, stdout=asyncio.subprocess.PIPE, start_new_session=True
         )
-        campaigner = Campaigner(owner, process)
-        self.all.append(campaigner)
-        self._readers.append(asyncio.ensure_future(campaigner.read()))
-        await campaigner.until("opened")
-        return campaigner
+        started = {owner: Campaigner(owner) for owner in leases}
+        self.all += started.values()
+        self._programs.append((process, asyncio.ensure_future(_read(process, started))))
+        await asyncio.gather(*(campaigner.until("opened") for campaigner in started.values()))
+        return list(started.values())
 
     async def leaders(self, count: int) -> list[Campaigner]:
         """As many, each the leader of a lease of its own, all of which are named after their owners."""
-        started = [self.start(f"owner {number}", 30.0, f"owner {number}") for number in range(count)]
-        owners = await asyncio.gather(*started)
+        names = [f"owner {number}" for number in range(count)]
+        owners = await self.start(dict(zip(names, names, strict=True)), 30.0)
         await asyncio.gather(*(owner.until("leads") for owner in owners))
         return owners
 
@@ -94,17 +92,23 @@ class Crowd:
         return asyncio.ensure_future(Leadership(store, owner.owner, "standby", 30.0).campaign())
 
     async def end(self) -> None:
-        for campaigner in self.all:
-            if campaigner.process.returncode is None:
-                campaigner.process.send_signal(signal.SIGCONT)
-                campaigner.process.kill()
-            await campaigner.process.wait()
-        await asyncio.gather(*self._readers)
+        for process, reading in self._programs:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            await reading
 
     def overlaps(self) -> list[float]:
         """How long two owners trusted at once that they lead, for each pair of neighbours in time."""
         terms = sorted(term for c in self.all for term in c.trusted())
         return [before[1] - after[0] for before, after in itertools.pairwise(terms) if before[1] > after[0]]
+
+
+async def _read(process: asyncio.subprocess.Process, campaigners: Mapping[str, Campaigner]) -> None:
+    assert process.stdout is not None
+    async for line in process.stdout:
+        said = json.loads(line)
+        campaigners[said["owner"]].lines.append(said)
 
 
 @pytest.fixture
@@ -121,11 +125,11 @@ async def test_a_killed_owner_is_replaced_in_about_a_second(crowd: Crowd) -> Non
         campaign = await crowd.standby(owner)
         await asyncio.sleep(after_s)
         killed_s = time.monotonic()
-        owner.process.kill()
+        owner.send(signal.SIGKILL)
         tenure = await campaign
         took_s = time.monotonic() - killed_s
         assert tenure.term.early
-        await owner.process.wait()
+        assert await owner.ended() == -signal.SIGKILL
         await tenure.release()
         return took_s
 
@@ -142,18 +146,18 @@ async def test_a_killed_owner_is_replaced_in_about_a_second(crowd: Crowd) -> Non
 async def test_an_owner_that_was_paused_stops_when_it_wakes(crowd: Crowd) -> None:
     """A10: for three leases, in which somebody else leads; its session lived all the time and proved nothing."""
     ttl_s = 1.5
-    old = await crowd.start("old", ttl_s)
+    (old,) = await crowd.start({"old": NAME}, ttl_s)
     await old.until("trusted", count=2)
-    new = await crowd.start("new", ttl_s)
+    (new,) = await crowd.start({"new": NAME}, ttl_s)
     await asyncio.sleep(0.5)
     paused_s = time.monotonic()
-    old.process.send_signal(signal.SIGSTOP)
+    old.send(signal.SIGSTOP)
     begun = await new.until("leads")
     assert not begun["early"]
     assert 0.5 * ttl_s < begun["at_s"] - paused_s < ttl_s + 1.0
     await asyncio.sleep(2 * ttl_s)
     woken_s = time.monotonic()
-    old.process.send_signal(signal.SIGCONT)
+    old.send(signal.SIGCONT)
     lost = await old.until("lost")
     assert lost["at_s"] - woken_s < 0.3
     assert lost["trusted_for_s"] <= 0
@@ -171,13 +175,13 @@ async def test_an_owner_that_is_told_to_stop_is_replaced_at_once(crowd: Crowd) -
     for owner in await crowd.leaders(2):
         campaign = await crowd.standby(owner)
         await asyncio.sleep(0.4)
-        owner.process.terminate()
+        owner.send(signal.SIGTERM)
         tenure = await campaign
         acquired_s = time.monotonic()
         stopped = await owner.until("stops")
         took_s.append(acquired_s - stopped["at_s"])
         assert not tenure.term.early
-        assert await owner.process.wait() == 0
+        assert await owner.ended() == 0
         await tenure.release()
     assert max(took_s) < 0.9, took_s  # about 0.05 s on a quiet machine
 
@@ -188,20 +192,20 @@ async def test_trust_never_overlaps(crowd: Crowd) -> None:
     Only a session that was really gone is replaced before its trust would have ended, by one that says so.
     """
     ttl_s = 1.2
-    owners = [*await asyncio.gather(*[crowd.start(f"owner {i}", ttl_s) for i in range(3)])]
+    owners = await crowd.start({f"owner {i}": NAME for i in range(3)}, ttl_s)
     paused: Campaigner | None = None
     for turn in range(6):
         await asyncio.sleep(1.0)
         leader = await current(owners)
         if paused is not None:
-            paused.process.send_signal(signal.SIGCONT)
+            paused.send(signal.SIGCONT)
         paused = leader
-        leader.process.send_signal(signal.SIGSTOP)
+        leader.send(signal.SIGSTOP)
         if turn == 3:
-            leader.process.kill()
-            await leader.process.wait()
+            leader.send(signal.SIGKILL)
+            assert await leader.ended() == -signal.SIGKILL
             owners.remove(leader)
-            owners.append(await crowd.start("late", ttl_s))
+            owners += await crowd.start({"late": NAME}, ttl_s)
             paused = None
     await asyncio.sleep(1.0)
     killed_early = [line for c in crowd.all for line in c.said("leads") if line["early"]]

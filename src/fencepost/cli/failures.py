@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from fencepost.config.problems import ConfigurationErrors
@@ -32,8 +31,11 @@ MANNER = Manner()
 def report(error: FencepostError) -> int:
     """Write the error to standard error; the exit code for it."""
     if sys.stderr is not None:
-        with suppress(OSError):  # who closed it, or let its disk fill up, still gets the exit code
+        try:
             _say(error)
+            sys.stderr.flush()
+        except OSError:  # who closed it, or let its disk fill up, still gets the exit code
+            sys.stderr = None  # or Python tries once more at its end, and ends with a code of its own
     return exit_code(error)
 
 
