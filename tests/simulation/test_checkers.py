@@ -38,7 +38,7 @@ class Story:
         self.database = MemoryDatabase("memory://checked", SYSTEM_CLOCK)
         self.messages = [message(), message()]
         self.rows = [stored(m, n) for n, m in enumerate(self.messages, 1)]
-        self.record.given(TERM)
+        self.record.given(TERM, 5.0)
         for m, row in zip(self.messages, self.rows, strict=True):
             self.record.commit([m], {m.id: row.position})
 
@@ -74,7 +74,7 @@ def reordered(story: Story) -> None:
 
 
 def shared(story: Story) -> None:
-    story.publish(*story.rows).record.given(replace(TERM, owner="relay-2:1"))
+    story.publish(*story.rows).record.given(replace(TERM, owner="relay-2:1"), 5.0)
 
 
 def another_owners(story: Story) -> None:

@@ -207,7 +207,8 @@ class Relay:
         try:
             if tenure.term.early and parts.capabilities.delivery is not Delivery.ATOMIC:
                 # Nothing will refuse the last owner: where only its session is gone, it publishes while it trusts.
-                await self._sleep(self._options.ttl_s)
+                # A stop waits too: the lease, given back earlier, would be somebody's who does not know of it.
+                await self._clock.sleep(self._options.ttl_s)
             await LaneRun(self._lane, ownership, parts, self._options.lane_options()).run(self._drain)
         except StopError:  # told to the observer where it was noticed
             # two owners by mistake must not fence each other without a breath

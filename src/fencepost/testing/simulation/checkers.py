@@ -46,8 +46,9 @@ def repeated(scenario: Scenario, record: Record, _: MemoryDatabase) -> Iterator[
 
 
 def reordered(_: Scenario, record: Record, __: MemoryDatabase) -> Iterator[str]:
-    """The messages of a key are first seen in the order of their commits (delayed ones have none)."""
-    numbers = {c.message.id: c for c in record.committed if c.message.available_at is None}
+    """The messages of a key are first seen in the order of their commits (delayed and parked ones have none)."""
+    ordered = [c for c in record.committed if c.message.available_at is None]
+    numbers = {c.message.id: c for c in ordered if c.message.id not in record.parked_ids}
     last: dict[tuple[str, str], int] = {}
     seen: set[str] = set()
     for delivery in record.deliveries:

@@ -67,6 +67,10 @@ class Record:
     """Commits that the database has lost since, by falling back."""
     deliveries: list[Delivery] = field(default_factory=list)
     seen_ids: set[str] = field(default_factory=set)
+    parked_ids: set[str] = field(default_factory=set)
+    """What was ever parked: a database that falls back may forget it."""
+    early_until_s: dict[tuple[str, int], float] = field(default_factory=dict)
+    """Terms that were taken early, and until when the owner before may still trust its own."""
     highest: int = 0
     """The highest position that was ever published."""
     settled_early: list[str] = field(default_factory=list)
@@ -114,8 +118,10 @@ class Record:
         self.forgotten += self.committed[kept:]
         del self.committed[kept:]
 
-    def given(self, term: Term) -> None:
+    def given(self, term: Term, ttl_s: float) -> None:
         """The lease store has given a term."""
+        if term.early:
+            self.early_until_s[term.name, term.token] = self.now_s() + ttl_s
         owner = self.owners.setdefault((term.name, term.token), term.owner)
         if owner != term.owner:
             self.shared_tokens.append(f"token {term.token} of {term.name} belongs to {owner} and to {term.owner}")
@@ -146,6 +152,9 @@ class Record:
                 self.mark(f"lease {reason}")
             case Settled(rows=rows, expected=expected):
                 self.mark("settled by somebody else before", expected - rows)
+            case MessageParked(message_id=message_id):
+                self.parked_ids.add(message_id)
+                self.mark(_MARKS[MessageParked])
             case RelayFailed(cause=cause):
                 self.defects.append(f"{owner}: {cause}")
             case _:

@@ -102,7 +102,8 @@ class Servers:
         holder = self.terms.holder(term.name)
         if holder is not None and holder.token != term.token:
             self.record.mark("two owners at once")
-            if self.settings.delivery is not Delivery.ATOMIC:
+            waits = self.record.early_until_s.get((term.name, holder.token), 0.0) > self.record.now_s()
+            if self.settings.delivery is not Delivery.ATOMIC and not waits:
                 self.record.outside.append(f"{term.owner} ({term.token}) publishes in the term of {holder.owner}")
 
     def forget(self) -> None:
@@ -315,7 +316,7 @@ class RemoteLeases:
         async def acquire(store: memory_election.MemoryLeaseStore) -> Term | None:
             term = await store.acquire(name, owner, ttl_s)
             if term is not None:
-                self._servers.record.given(term)
+                self._servers.record.given(term, ttl_s)
             return term
 
         return await self._call("acquire", acquire)
