@@ -60,7 +60,7 @@ def _make_ready(server: Server, state: State) -> Place:
         state.places[server.name] = place
     stop(server, state)
     for name in server.port_names:
-        if name not in place.ports or not ports.is_free(place.ports[name]):
+        if name not in place.ports or not ports.becomes_free(place.ports[name]):
             place.ports[name] = ports.pick(state.taken_ports())
     state.save()
     return place

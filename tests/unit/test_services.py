@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -143,6 +144,15 @@ def test_a_port_that_somebody_listens_on_is_not_free() -> None:
         port = server.getsockname()[1]
         assert not ports.is_free(port)
     assert ports.is_free(port)
+
+
+def test_a_port_that_a_dying_server_still_holds_is_waited_for() -> None:
+    with socket.create_server((ports.HOST, 0)) as server:
+        port = server.getsockname()[1]
+        release = threading.Timer(0.3, server.close)
+        release.start()
+        assert ports.becomes_free(port)
+        release.join()
 
 
 def test_promised_ports_and_used_ports_are_not_picked(monkeypatch: pytest.MonkeyPatch) -> None:
