@@ -25,8 +25,8 @@ def is_free(port: int) -> bool:
 
 
 def becomes_free(port: int) -> bool:
-    """Whether the port is free within a few seconds: a killed server of many threads holds it until the last one is gone,
-    which may be after its process already counts as ended.
+    """Whether the port is free within a few seconds. A killed server of many threads holds it until the last one is
+    gone, which may be after its process already counts as ended.
     """
     deadline = time.monotonic() + PATIENCE_S
     while not is_free(port):
