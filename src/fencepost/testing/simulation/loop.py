@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import selectors
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context, ContextVar, copy_context
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -85,47 +87,37 @@ def current() -> Process | None:
     return _PROCESS.get()
 
 
-class _Step:
-    """A callback of a process. ``handle`` is what asyncio may cancel."""
-
-    __slots__ = ("arguments", "callback", "context", "handle", "loop", "process")
+class _Step(asyncio.TimerHandle):
+    """A callback of a process, or of nobody."""
 
     def __init__(
-        self, loop: VirtualLoop, process: Process, callback: Callable[..., object], arguments: tuple[object, ...]
+        self,
+        when_s: float,
+        callback: Callable[..., object],
+        arguments: Sequence[object],
+        loop: VirtualLoop,
+        context: Context,
     ) -> None:
-        self.loop, self.process, self.callback, self.arguments = loop, process, callback, arguments
-        self.context: Context | None = None
-        self.handle: asyncio.Handle | None = None
+        super().__init__(when_s, callback, arguments, loop, context)
+        self.process = context.get(_PROCESS)
 
-    def __call__(self) -> None:
-        if self.process.life is not Life.RUNNING:
+    def _run(self) -> None:
+        if self.process is None or self.process.life is Life.RUNNING:
+            super()._run()
+        else:
             self.process.hold(self)
-        elif self.handle is None or not self.handle.cancelled():  # it may have been, while it was held
-            self.callback(*self.arguments)
 
 
-class _Selector(selectors.SelectSelector):
-    """Waits by letting the loop's time pass."""
-
-    loop: VirtualLoop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise Stuck("no task has anything to wait for")
-        if timeout > 0:
-            self.loop.now_s += timeout
-        return []
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """See the module. ``now_s`` counts from 0."""
+class VirtualLoop(asyncio.BaseEventLoop):
+    """See the module. ``now_s`` counts from 0. It knows neither files nor threads: only tasks and times."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now_s = 0.0
-        selector = _Selector()
-        selector.loop = self
+        self._due: deque[_Step] = deque()
+        self._later: list[tuple[float, int, _Step]] = []
+        self._number = count()  # of two steps for the same moment the earlier one comes first
         self._tasks: list[asyncio.Task[Any]] = []  # a task of a dead process must not be collected: that would run it
-        super().__init__(selector)
 
     def time(self) -> float:
         """Virtual seconds."""
@@ -147,27 +139,37 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """As asyncio's, within the process of the context."""
-        process = _PROCESS.get() if context is None else context.get(_PROCESS)
-        if process is None:
-            return super().call_soon(callback, *args, context=context)
-        step = _Step(self, process, callback, args)
-        step.context = copy_context() if context is None else context
-        step.handle = super().call_soon(step, context=step.context)
-        return step.handle
+        step = _Step(self.now_s, callback, args, self, copy_context() if context is None else context)
+        self._due.append(step)
+        return step
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """As asyncio's, within the process of the context."""
-        process = _PROCESS.get() if context is None else context.get(_PROCESS)
-        if process is None:
-            return super().call_at(when, callback, *args, context=context)
-        step = _Step(self, process, callback, args)
-        step.context = copy_context() if context is None else context
-        handle = super().call_at(when, step, context=step.context)
-        step.handle = handle
-        return handle
+        step = _Step(when, callback, args, self, copy_context() if context is None else context)
+        heappush(self._later, (when, next(self._number), step))
+        return step
 
     def schedule(self, step: _Step) -> None:
         """Run a step that was held."""
-        super().call_soon(step, context=step.context)
+        self._due.append(step)
+
+    def _run_once(self) -> None:
+        """What asyncio calls again and again: everything that is due, once; time passes where nothing is."""
+        later = self._later
+        if not self._due:
+            self._let_time_pass()
+        while later and later[0][0] <= self.now_s:
+            self._due.append(heappop(later)[2])
+        for _ in range(len(self._due)):
+            step = self._due.popleft()
+            if not step.cancelled():
+                step._run()
+
+    def _let_time_pass(self) -> None:
+        while self._later and self._later[0][2].cancelled():
+            heappop(self._later)
+        if not self._later:
+            raise Stuck("no task has anything to wait for")
+        self.now_s = max(self.now_s, self._later[0][0])
