@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.brokers.memory import MemoryHandoff
@@ -19,8 +19,9 @@ from fencepost.message import Position, Stored
 from fencepost.ports import Delivery, Failure, Lane, Outcome, Session
 from fencepost.receipt import Receipt, Receipts
 from fencepost.relay import lane as lane_module
-from fencepost.relay.lane import LaneRun
+from fencepost.relay.lane import LaneRun, Parts
 from fencepost.relay.order import Order
+from fencepost.relay.service import Relay
 
 Weakening = Callable[[], AbstractContextManager[None]]
 
@@ -234,6 +235,16 @@ def _trust_without_end() -> AbstractContextManager[None]:
     return _replaced(Tenure, "trusted_for_s", lambda _: 3600.0)
 
 
+def _at_once() -> AbstractContextManager[None]:
+    original = Relay._lead
+
+    async def lead(self: Relay, tenure: Tenure, parts: Parts) -> None:
+        tenure.term = replace(tenure.term, early=False)
+        await original(self, tenure, parts)
+
+    return _replaced(Relay, "_lead", lead)
+
+
 def _no_doubt() -> AbstractContextManager[None]:
     async def in_doubt(self: MemorySession, rows: Sequence[Stored], token: int) -> None:
         """Mark nothing."""
@@ -250,6 +261,8 @@ def _both(one: AbstractContextManager[None], other: AbstractContextManager[None]
 _ATOMIC: dict[str, Any] = {"delivery": Delivery.ATOMIC}
 _PLAIN: dict[str, Any] = {"delivery": Delivery.PLAIN}
 _REFUSING: dict[str, Any] = {"poison": 0.5, "keys": 1, "batch": 10}
+_BUSY: dict[str, Any] = {"relays": 3, "writers": 3, "transactions": 24, "batch": 1, "poison": 0.0, "struck": 0.0}
+_EVIDENCE: dict[str, Any] = _PLAIN | _BUSY | {"evidence": True, "ttl_s": 5.0, "unrest_s": 0.3, "trouble_s": 12.0}
 _PAGING: dict[str, Any] = {"batch": 1, "keys": 1, "writers": 3, "transactions": 16, "poison": 0.0}
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -273,5 +286,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("given to anybody", "a lease is given when the last one has ended", _PLAIN, _given_to_anybody),
     Mutant("trust from the answer", "trust counts from when an attempt began", _PLAIN, _trust_from_the_answer),
     Mutant("trust without end", "no publish is begun that could outlive the lease", _PLAIN, _trust_without_end),
+    Mutant("at once", "after an early take-over the last owner's lease is waited for", _EVIDENCE, _at_once),
     Mutant("no doubt", "what is sent to a plain broker is marked before", _PLAIN, _no_doubt),
 )
