@@ -34,8 +34,7 @@ def start(server: Server, state: State, timeout_s: float) -> Started:
     """
     began = time.monotonic()
     place = state.places.get(server.name)
-    if place is not None and place.serves():
-        _wait_until_it_answers(server, place, began + timeout_s, place.runs)
+    if place is not None and _still_answers(server, place, began + timeout_s):
         return Started(place.processes[-1].pid, time.monotonic() - began, already=True)
     if not server.is_installed():
         raise ServerError(f"not installed: run `dev/services install {server.name}`")
@@ -52,6 +51,19 @@ def start(server: Server, state: State, timeout_s: float) -> Started:
     return Started(place.processes[-1].pid, time.monotonic() - began, already=False)
 
 
+def _still_answers(server: Server, place: Place, deadline: float) -> bool:
+    """Whether it runs and answers. One that ends meanwhile, as a killed one does after a moment, does not."""
+    if not place.serves():
+        return False
+    try:
+        _wait_until_it_answers(server, place, deadline, place.runs)
+    except ServerError:
+        if place.runs():
+            raise
+        return False
+    return True
+
+
 def _make_ready(server: Server, state: State) -> Place:
     """The server's place: what is left of an earlier start is ended, its folder there, its ports free."""
     place = state.places.get(server.name)
@@ -60,7 +72,7 @@ def _make_ready(server: Server, state: State) -> Place:
         state.places[server.name] = place
     stop(server, state)
     for name in server.port_names:
-        if name not in place.ports or not ports.becomes_free(place.ports[name]):
+        if name not in place.ports or not ports.is_free(place.ports[name]):
             place.ports[name] = ports.pick(state.taken_ports())
     state.save()
     return place

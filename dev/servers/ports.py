@@ -2,15 +2,12 @@
 
 import random
 import socket
-import time
 from collections.abc import Collection
 
 HOST = "127.0.0.1"
 # Below the range that systems hand to outgoing connections, so that a remembered port is still free after a restart.
 FIRST, LAST = 20_000, 31_999
 ATTEMPTS = 1_000
-PATIENCE_S = 3.0
-POLL_S = 0.05
 
 
 def is_free(port: int) -> bool:
@@ -21,18 +18,6 @@ def is_free(port: int) -> bool:
             probe.bind((HOST, port))
         except OSError:
             return False
-    return True
-
-
-def becomes_free(port: int) -> bool:
-    """Whether the port is free within a few seconds. A killed server of many threads holds it until the last one is
-    gone, which may be after its process already counts as ended.
-    """
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_free(port):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_S)
     return True
 
 

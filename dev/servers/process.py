@@ -27,7 +27,8 @@ class Process:
 def identity(pid: int) -> str | None:
     """When the process with this number started, in a form that no other process ever has; None if there is none.
 
-    A zombie counts as gone: it runs nothing and holds nothing.
+    A zombie counts as gone, once its last thread is: until then it may hold its ports and locks, as a JVM that was
+    killed does for a moment.
     """
     return _identity_from_proc(pid) if (PROC / "self" / "stat").exists() else _identity_from_ps(pid)
 
@@ -40,11 +41,19 @@ def _identity_from_proc(pid: int) -> str | None:
     # The name stands in parentheses and may itself hold blanks and parentheses: the fields start behind the last one.
     fields = stat.rpartition(")")[2].split()
     state, start_ticks = fields[0], fields[19]
-    if state in "ZX":
+    if state == "X" or (state == "Z" and not _has_threads(pid)):
         return None
     # Ticks count from the start of the machine, so the start of the machine belongs to the identity.
     boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot}/{start_ticks}"
+
+
+def _has_threads(pid: int) -> bool:
+    """Whether threads run beside the first one."""
+    try:
+        return len(list((PROC / str(pid) / "task").iterdir())) > 1
+    except OSError:
+        return False
 
 
 def _identity_from_ps(pid: int) -> str | None:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,6 +94,47 @@ def test_a_zombie_counts_as_gone() -> None:
     assert process.remember(child.pid) is None
 
 
+@contextmanager
+def _dying(folder: Path, for_s: float) -> Iterator[tuple[Process, int]]:
+    """As a killed JVM for a moment: its first thread has ended, another one holds its port. Both are given."""
+    program = """if True:
+        import ctypes, socket, sys, threading, time
+        server = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=time.sleep, args=[float(sys.argv[1])]).start()
+        print(server.getsockname()[1], flush=True)
+        ctypes.CDLL(None).pthread_exit(None)
+    """
+    log, command = folder / "log", [sys.executable, "-c", program, str(for_s)]
+    with process.launch(command, folder=folder, log=log, env={}, user=None) as child:
+        try:
+            _wait_until(lambda: ") Z " in Path(f"/proc/{child.pid}/stat").read_text())
+            ours = process.remember(child.pid)
+            assert ours is not None
+            yield ours, int(log.read_text())
+        finally:
+            child.kill()
+
+
+def test_a_zombie_whose_threads_still_run_is_not_gone(tmp_path: Path) -> None:
+    with _dying(tmp_path, for_s=60) as (ours, port):
+        assert process.is_running(ours)
+        assert not ports.is_free(port)
+        assert process.stop(ours, gentle=signal.SIGKILL, patience_s=10) == "stopped"
+        assert ports.is_free(port)
+
+
+def test_a_server_that_is_dying_is_started_anew_at_its_port(tree: Path) -> None:
+    folder = tree / ".services" / "nats"
+    folder.mkdir(parents=True)
+    with _dying(folder, for_s=2) as (ours, port):
+        _remembered(tree, nats=_place(folder, ours, client=port))
+        done = _services(tree, "up", "nats")
+        assert done.returncode == 0, done.stderr
+    place = State(tree).places["nats"]
+    assert place.serves()
+    assert place.ports["client"] == port
+
+
 def test_a_stale_number_that_names_another_process_is_never_signalled(
     tree: Path, stranger: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,15 +184,6 @@ def test_a_port_that_somebody_listens_on_is_not_free() -> None:
         port = server.getsockname()[1]
         assert not ports.is_free(port)
     assert ports.is_free(port)
-
-
-def test_a_port_that_a_dying_server_still_holds_is_waited_for() -> None:
-    with socket.create_server((ports.HOST, 0)) as server:
-        port = server.getsockname()[1]
-        release = threading.Timer(0.3, server.close)
-        release.start()
-        assert ports.becomes_free(port)
-        release.join()
 
 
 def test_promised_ports_and_used_ports_are_not_picked(monkeypatch: pytest.MonkeyPatch) -> None:
