@@ -1,4 +1,4 @@
-"""The demonstration's topic on NATS JetStream: a stream of its own, read by the client library."""
+"""The demonstration's topic on NATS JetStream: a stream of its own, read by ordered consumers of the client library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import nats
 from nats.errors import Error as NatsError
-from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import NotFoundError
 
 from fencepost.brokers.nats.address import Address, connect_options
@@ -21,8 +20,7 @@ from fencepost.history import Entry
 from fencepost.ports import BrokerOptions
 
 _STREAM_S = 30.0
-_MESSAGE_S = 60.0
-_PIECE = 500
+_MESSAGE_S = 10.0
 _CONNECT_S = 5
 
 
@@ -65,13 +63,8 @@ class NatsStage:
             stream = client.jetstream(domain=self._domain)
             info = await stream.stream_info(self._stream, subjects_filter=self._topic)
             count = (info.state.subjects or {}).get(self._topic, 0)
-            # Asked for piece by piece: a consumer that is sent everything drops what it cannot hold.
-            everything = ConsumerConfig(ack_policy=AckPolicy.NONE, inactive_threshold=_MESSAGE_S)
-            subscription = await stream.pull_subscribe(self._topic, stream=self._stream, config=everything)
-            entries: list[Entry] = []
-            while len(entries) < count:
-                entries += map(_entry, await subscription.fetch(min(_PIECE, count - len(entries)), timeout=_MESSAGE_S))
-            return [entries]
+            subscription = await stream.subscribe(self._topic, stream=self._stream, ordered_consumer=True)
+            return [[_entry(await subscription.next_msg(timeout=_MESSAGE_S)) for _ in range(count)]]
 
     async def drop(self) -> None:
         """See Stage."""
