@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextvars import Context
 
 import pytest
@@ -103,3 +103,22 @@ def test_children_belong_to_the_process_of_their_parent(loop: VirtualLoop) -> No
     run_for(loop, 10)
     assert lines == ["step 0"]
     process.revive()
+
+
+def test_an_abandoned_generator_is_ended(loop: VirtualLoop) -> None:
+    """As every event loop does it, so that what it holds is given back."""
+    lines: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            lines.append("ended")
+
+    async def abandon() -> None:
+        async for _ in numbers():
+            break
+
+    loop.run_until_complete(loop.create_task(abandon(), context=Context()))
+    run_for(loop, 1)
+    assert lines == ["ended"]

@@ -90,6 +90,8 @@ def current() -> Process | None:
 class _Step(asyncio.TimerHandle):
     """A callback of a process, or of nobody."""
 
+    __slots__ = ("process",)
+
     def __init__(
         self,
         when_s: float,
@@ -150,6 +152,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         step = _Step(when, callback, args, self, copy_context() if context is None else context)
         heappush(self._later, (when, next(self._number), step))
         return step
+
+    call_soon_threadsafe = call_soon  # asyncio ends an abandoned generator by it; there are no threads
 
     def schedule(self, step: _Step) -> None:
         """Run a step that was held."""
