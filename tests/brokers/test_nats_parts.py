@@ -384,3 +384,10 @@ async def test_without_that_transport_batches_go_the_public_way(
         assert tombstone.headers["fencepost-tombstone"] == "true"
     finally:
         await place.drop()
+
+
+def test_a_stream_that_doubles_has_its_remedy() -> None:
+    """Also where no server can be brought to do it; test_nats_alone has the real one."""
+    error = Refusal(400, 10176, "no").as_error("asking")
+    assert isinstance(error, RetryError)
+    assert "restart the server" in error.remedy

@@ -99,6 +99,6 @@ def test_a15_a_standby_that_misses_the_last_second_is_promoted(tmp_path: Path) -
     try:
         program("postgres")
     except MissingExtra as error:
-        pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))
+        pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))  # a laptop need not have it
     found = tortured(tmp_path, "--standby", "--minutes", "0.5", "--seed", SEEDS["standby"])
     assert found["faults_by_kind"]["fall-back"] >= 2
