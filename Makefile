@@ -3,7 +3,9 @@
 
 PYTHON ?= python3
 # The servers that the tests use; `dev/services --help` knows more.
-SERVERS ?= postgresql nats kafka
+# DynamoDB's is built by cargo, in some minutes, once: where there is none, it is left out.
+DYNAMODB := $(if $(or $(shell command -v cargo),$(wildcard $(HOME)/.cargo/bin/cargo $(HOME)/.cache/fencepost/dynoxide-*)),dynamodb)
+SERVERS ?= postgresql mariadb nats kafka redis secantusdb mongo-java-server $(DYNAMODB)
 ARGS ?=
 
 VENV := .venv

@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the servers it needs, so that `-m "not kafka"` leaves out those that need Kafka."""
     for item in items:
         for name in SERVERS:
-            if f"{name}_url" in getattr(item, "fixturenames", ()):
+            if f"{name.replace('-', '_')}_url" in getattr(item, "fixturenames", ()):
                 item.add_marker(name)
 
 
@@ -54,6 +54,24 @@ def nats_url() -> str:
 def kafka_url() -> str:
     """The address of a Kafka, as kafka://host:port."""
     return url_of("kafka")
+
+
+@pytest.fixture(scope="session")
+def dynamodb_url() -> str:
+    """The address of a server that speaks DynamoDB's protocol."""
+    return url_of("dynamodb")
+
+
+@pytest.fixture(scope="session")
+def secantusdb_url() -> str:
+    """The address of a MongoDB with transactions: a real one by FENCEPOST_TEST_MONGODB_URL, else SecantusDB."""
+    return os.environ.get("FENCEPOST_TEST_MONGODB_URL") or url_of("secantusdb")
+
+
+@pytest.fixture(scope="session")
+def mongo_java_server_url() -> str:
+    """The address of a MongoDB without transactions: a stand-alone one, or mongo-java-server."""
+    return url_of("mongo-java-server")
 
 
 @pytest.fixture

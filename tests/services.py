@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 TREE = Path(__file__).resolve().parents[1]
-SERVERS = ("postgresql", "mariadb", "redis", "rabbitmq", "nats", "kafka")
+SERVERS = ("postgresql", "mariadb", "redis", "rabbitmq", "nats", "kafka", "dynamodb", "secantusdb", "mongo-java-server")
 
 
 @functools.cache
@@ -23,7 +23,7 @@ def running() -> dict[str, str]:
 
 def url_of(name: str) -> str:
     """The address of a server. Without one the test is skipped, or fails where CI is set: there it must be up."""
-    variable = f"FENCEPOST_TEST_{name.upper()}_URL"
+    variable = f"FENCEPOST_TEST_{name.upper().replace('-', '_')}_URL"
     url = os.environ.get(variable) or running().get(name)
     if url:
         return url

@@ -4,12 +4,12 @@ import base64
 import os
 import shutil
 import struct
-import subprocess
 import tempfile
 from pathlib import Path
 
+from servers.maven import copy_jars
 from servers.ports import HOST
-from servers.server import Launch, Server, ServerError, connection, find_program, need_program, receive
+from servers.server import Launch, Server, connection, find_program, need_program, receive
 from servers.state import Place
 
 VERSION = "4.4.0"
@@ -70,10 +70,10 @@ class Kafka(Server):
             return
         CACHE.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE.parent, prefix="kafka-") as draft:
-            _copy_jars(Path(draft))
+            jars = copy_jars("Kafka", ARTIFACTS, Path(draft))
             if not self._has_jars():  # another checkout may have been quicker
                 shutil.rmtree(CACHE, ignore_errors=True)
-                (Path(draft) / "jars").rename(CACHE)
+                jars.rename(CACHE)
 
     def prepare(self, place: Place) -> None:
         """See Server."""
@@ -103,33 +103,3 @@ class Kafka(Server):
     def url(self, place: Place) -> str:
         """See Server."""
         return f"kafka://{HOST}:{place.ports['client']}"
-
-
-def _copy_jars(draft: Path) -> None:
-    pom, jars = draft / "pom.xml", draft / "jars"
-    pom.write_text(_project(), encoding="utf-8")
-    argv = [
-        need_program("mvn"),
-        "-q",
-        "-B",
-        "-f",
-        str(pom),
-        "dependency:copy-dependencies",
-        f"-DoutputDirectory={jars}",
-    ]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        lines = [line for line in done.stdout.splitlines() if line.startswith("[ERROR]")] or ["no reason given"]
-        raise ServerError(f"mvn could not load the jars of Kafka: {lines[0]}")
-
-
-def _project() -> str:
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
-        for group, artifact, version in ARTIFACTS
-    )
-    return (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>fencepost</groupId><artifactId>kafka</artifactId><version>1</version>"
-        f"<dependencies>{dependencies}</dependencies></project>\n"
-    )

@@ -9,7 +9,7 @@ class Redis(Server):
     """One node."""
 
     name = "redis"
-    elsewhere = "Redis 6.2 or later, with redis-server on the PATH"
+    elsewhere = "Redis 7.0 or later, with redis-server on the PATH"
 
     def packages(self) -> list[str]:
         """See Server."""

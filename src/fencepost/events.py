@@ -81,10 +81,26 @@ class Published(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled(Event):
-    """Rows are settled. ``rows`` below ``expected`` means that somebody else had settled the rest."""
+    """Rows are settled. ``rows`` below ``expected`` means that somebody else had settled or deleted the rest, which is
+    published.
+    """
 
     rows: int
     expected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsVanished(Event):
+    """Rows that this owner had read are gone, though nobody has published or parked them: their messages are lost.
+
+    Somebody has deleted them, or truncated the table. ``first`` and ``last`` are positions, ``message_ids`` those of
+    the first 20.
+    """
+
+    rows: int
+    first: Position
+    last: Position
+    message_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +108,21 @@ class NotSettled(Event):
     """The settle of the last batch failed when the work ended: the next owner does it, by what the broker tells."""
 
     cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged(Event):
+    """Settled rows that had been kept for long enough were removed. ``rows`` is at least 1."""
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotPurged(Event):
+    """Settled rows could not be removed; it is tried again after ``delay_s``. Nothing else waits for it."""
+
+    cause: str
+    delay_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +189,15 @@ class RelayStarted(Event):
 
     owner: str
     delivery: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxLimited(Event):
+    """The outbox is an existing table, which does not give all that Fencepost's own tables give. ``limits``: a line
+    each.
+    """
+
+    limits: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,63 +11,26 @@ anything, and nothing talks to a broker.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any, NamedTuple, get_args
+from datetime import datetime
+from typing import get_args
 
 from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK, Clock
-from fencepost.errors import ConfigurationError, MessageRefused
+from fencepost.errors import ConfigurationError
 from fencepost.flows import run, run_async
-from fencepost.message import Message, check
+from fencepost.message import Message
+from fencepost.newmessage import JSON, Encoder, MessageMaker, NewMessage, name_of_class
 from fencepost.sql.adding import OutboxWriter
 from fencepost.sql.outbox import Versions
 from fencepost.sql.transaction import Awaiting, Blocking, Joined, UnitOfWork
 
-_SAME_DRIVER = {"aiosqlite": "sqlite3"}  # package -> the driver that knows its connections too
+__all__ = ["JSON", "AsyncOutbox", "Encoder", "NewMessage", "Outbox", "Versions"]
 
-
-@dataclass(frozen=True, slots=True)
-class Encoder:
-    """How a payload that is neither bytes nor None becomes bytes, and what the result is called."""
-
-    encode: Callable[[Any], bytes]
-    content_type: str = "application/json"
-
-
-_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _encode_json(payload: object) -> bytes:
-    return _json.encode(payload).encode()
-
-
-JSON = Encoder(_encode_json)
-"""Compact JSON in UTF-8. NaN and infinity are refused: they are not JSON."""
-
-
-class NewMessage(NamedTuple):
-    """A message to be added: the arguments of ``add``, for ``add_all``.
-
-    ``payload``: bytes are taken as they are (content type application/octet-stream unless you say another), None is
-    a tombstone, anything else is encoded as JSON, also a str. ``key`` is the entity's id: messages of one topic and
-    key keep their order. ``version`` is the entity's own version where the application has one (its optimistic lock);
-    leave it out to let the outbox draw it. ``occurred_at`` is now unless given; before ``available_at`` the message is
-    not published. Both are aware datetimes. ``id`` is a UUID as text; a new UUIDv7 unless given.
-    """
-
-    topic: str
-    payload: object
-    key: str | None = None
-    type: str = "message"
-    headers: Mapping[str, str] | None = None
-    version: int | None = None
-    content_type: str | None = None
-    id: str | None = None
-    occurred_at: datetime | None = None
-    available_at: datetime | None = None
+_SAME_DRIVER = {
+    "MySQLdb": "mysqlclient",
+    "aiosqlite": "sqlite3",
+}  # package -> the driver that knows its connections too
 
 
 class _Adding:
@@ -95,46 +58,10 @@ class _Adding:
                 f"versions={versions!r}", remedy=f"use one of {', '.join(map(repr, get_args(Versions)))}"
             )
         self._writer = OutboxWriter(schema, prefix, versions)
-        self._max_bytes = max_bytes
-        self._encoder = encoder
-        self._clock = clock
-
-    def _message(self, new: NewMessage) -> Message:
-        """The checked message. What the caller may change later is copied: a session writes at its next flush."""
-        now = self._clock.now()
-        payload, content_type = self._encoded(new)
-        due = _utc("available_at", new.available_at)
-        message = Message(
-            id=self._clock.new_id() if new.id is None else new.id,
-            topic=new.topic,
-            payload=payload,
-            occurred_at=_utc("occurred_at", new.occurred_at) or now,
-            key=new.key,
-            version=new.version,
-            type=new.type,
-            content_type=content_type if new.content_type is None else new.content_type,
-            headers=_copied(new.headers),
-            available_at=due,
-        )
-        check(message, max_bytes=self._max_bytes)
-        return message if due is None or due > now else replace(message, available_at=None)
-
-    def _encoded(self, new: NewMessage) -> tuple[bytes | None, str]:
-        payload = new.payload
-        if payload is None:
-            return None, self._encoder.content_type
-        if isinstance(payload, bytes | bytearray | memoryview):
-            return bytes(payload), "application/octet-stream"
-        try:
-            return self._encoder.encode(payload), self._encoder.content_type
-        except (TypeError, ValueError, RecursionError) as error:
-            raise MessageRefused(
-                f"the payload for topic {new.topic!r} cannot be encoded as {self._encoder.content_type} ({error})",
-                remedy="pass bytes, or values that the encoder knows, or an Encoder of your own",
-            ) from error
+        self._message = MessageMaker(max_bytes=max_bytes, encoder=encoder, clock=clock).make
 
     def _wrong_kind(self, tx: object, *, use: str) -> ConfigurationError:
-        return ConfigurationError(f"{type(self).__name__} cannot use {_name(type(tx))}", remedy=f"use {use}")
+        return ConfigurationError(f"{type(self).__name__} cannot use {name_of_class(type(tx))}", remedy=f"use {use}")
 
     def _enlist(self, unit: UnitOfWork, messages: Sequence[Message]) -> list[Message]:
         self._writer.statements(unit.dialect)  # so that a database without an outbox is refused here, not at the flush
@@ -227,30 +154,6 @@ class AsyncOutbox(_Adding):
         raise self._wrong_kind(tx, use="Outbox, whose calls are not awaited")
 
 
-# ------------------------------------------------------------------------------------------------------------ arguments
-
-
-def _utc(name: str, moment: datetime | None) -> datetime | None:
-    if not isinstance(moment, datetime) or moment.utcoffset() is None:
-        return moment  # nothing, or what the check refuses
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError as error:
-        raise MessageRefused(
-            f"{name} {moment!r} is outside the years 1 to 9999 in UTC", remedy="pass another time"
-        ) from error
-
-
-def _copied(headers: Mapping[str, str] | None) -> dict[str, str]:
-    if headers is None:
-        return {}
-    if not isinstance(headers, Mapping):
-        raise MessageRefused(
-            f"headers are {_name(type(headers))}", remedy="pass a mapping from names to texts; a name occurs once"
-        )
-    return dict(headers)
-
-
 # -------------------------------------------------------------------------------------------------------------- drivers
 
 
@@ -284,10 +187,6 @@ def _driver(kind: type) -> Callable[[object], Joined | None]:
 def _no_transaction(kind: type) -> ConfigurationError:
     packages = sorted({*plugins.names("driver"), *_SAME_DRIVER})
     return ConfigurationError(
-        f"a message cannot be added to {_name(kind)}",
+        f"a message cannot be added to {name_of_class(kind)}",
         remedy=f"pass the connection or session that has your transaction open, of {', '.join(packages)}",
     )
-
-
-def _name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")

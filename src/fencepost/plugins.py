@@ -28,13 +28,23 @@ class _Known(NamedTuple):
 
 _KNOWN: dict[str, dict[str, _Known]] = {
     "database": {
+        "dynamodb": _Known("fencepost.databases.dynamodb", "dynamodb"),
+        "mariadb": _Known("fencepost.databases.mariadb", "mariadb"),
         "memory": _Known("fencepost.databases.memory", None),
+        "mongodb": _Known("fencepost.databases.mongodb", "mongodb"),
+        "mongodb-embedded": _Known("fencepost.databases.mongodb.embedded", "mongodb"),
+        "mysql": _Known("fencepost.databases.mariadb", "mariadb"),
         "postgresql": _Known("fencepost.databases.postgresql", "postgresql"),
+        "redis": _Known("fencepost.databases.redis", "redis"),
         "sqlite": _Known("fencepost.databases.sqlite", "sqlite"),
     },
     "driver": {
+        "asyncmy": _Known("fencepost.drivers.asyncmy", "mariadb"),
         "asyncpg": _Known("fencepost.drivers.asyncpg", "postgresql"),
+        "django": _Known("fencepost.drivers.django", "django"),
+        "mysqlclient": _Known("fencepost.drivers.mysqlclient", "mysqlclient"),
         "psycopg": _Known("fencepost.drivers.psycopg", "psycopg"),
+        "pymysql": _Known("fencepost.drivers.pymysql", "pymysql"),
         "sqlalchemy": _Known("fencepost.drivers.sqlalchemy", None),
         "sqlite3": _Known("fencepost.drivers.sqlite3", None),
     },
@@ -44,13 +54,19 @@ _KNOWN: dict[str, dict[str, _Known]] = {
         "nats": _Known("fencepost.brokers.nats", "nats"),
     },
     "election": {
+        "dynamodb": _Known("fencepost.elections.dynamodb", "dynamodb"),
+        "mariadb": _Known("fencepost.elections.sql", "mariadb"),
         "memory": _Known("fencepost.elections.memory", None),
+        "mongodb": _Known("fencepost.elections.mongodb", "mongodb"),
+        "mongodb-embedded": _Known("fencepost.elections.mongodb", "mongodb"),
+        "mysql": _Known("fencepost.elections.sql", "mariadb"),
         "postgresql": _Known("fencepost.elections.sql", "postgresql"),
+        "redis": _Known("fencepost.elections.redis", "redis"),
         "sqlite": _Known("fencepost.elections.sql", "sqlite"),
     },
 }
 
-_SYNONYMS = {"postgres": "postgresql"}
+_SYNONYMS = {"postgres": "postgresql", "rediss": "redis", "valkey": "redis", "valkeys": "redis"}
 
 
 def names(kind: str) -> list[str]:
@@ -125,6 +141,14 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name.strip().lower(), choices, n=1, cutoff=0.6)
     listed = f"known are {', '.join(choices)}"
     return f"did you mean {near[0]!r}? {listed}" if near else listed
+
+
+def spoken(url: str) -> str:
+    """The URL of the server, without the module of somebody else's that talks to it: "shop.broker+nats://host" is
+    "nats://host".
+    """
+    module, plus, rest = url.partition("+")
+    return rest if plus and "." in module and "://" not in module else url
 
 
 def name_of(kind: str, url: str) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.errors import ParkError
+from fencepost.existing import ExistingTable
 from fencepost.message import SLOTS, Position, Stored
 from fencepost.receipt import PositionRange, Receipts
 
@@ -107,13 +108,19 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseOptions:
-    """Where a database is and how the tables are called. ``schema`` None is the connection's default."""
+    """Where a database is and how the tables are called. ``schema`` None is the connection's default.
+
+    ``settle`` "delete" removes what is settled, "mark" keeps it until it is purged (see ``Purging``). ``table`` is a
+    table of somebody else that is the outbox.
+    """
 
     url: str
     schema: str | None = None
     prefix: str = "fencepost_"
     timeout_s: float = 30.0
     clock: Clock = SYSTEM_CLOCK
+    settle: Literal["delete", "mark"] = "delete"
+    table: ExistingTable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +165,8 @@ class Session(Protocol):
         first.
 
         Only those above position ``after``, where it is given. Fewer than ``limit`` means that there are no more.
-        All rows of one answer were visible at the same moment.
+        All rows of one answer were visible at the same moment. Where an outbox has several partitions, that holds for
+        the rows of each key: nothing is promised between two keys.
         """
         ...
 
@@ -231,6 +239,52 @@ class Source(Protocol):
         ...
 
 
+class Purger(Protocol):
+    """A connection that removes settled rows, some at a time. After an error it is of no more use."""
+
+    async def purge(self, older_than_s: float, limit: int) -> int:
+        """Remove up to ``limit`` rows that were settled longer ago than this, the oldest first; return how many.
+
+        A row that is not settled is never touched, whatever its age. No writer is made to wait for longer than one
+        small transaction lasts, and no transaction waits for another one here.
+        """
+        ...
+
+    async def count(self, older_than_s: float) -> int:
+        """How many rows were settled longer ago than this."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connection back. Never raises."""
+        ...
+
+
+@runtime_checkable
+class Purging(Protocol):
+    """A source whose settled rows can be kept and purged."""
+
+    async def purger(self) -> Purger:
+        """A new connection for it. Raises what ``Source.connect`` raises; ConfigurationError where settled rows are
+        deleted at once.
+        """
+        ...
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A source whose outbox does not give all that Fencepost's own tables give."""
+
+    @property
+    def limits(self) -> Sequence[str]:
+        """What it does not give, one line each."""
+        ...
+
+    @property
+    def marks_doubt(self) -> bool:
+        """Whether messages can be marked as being sent, without which a plain broker must not be used."""
+        ...
+
+
 class Schema(Protocol):
     """The tables of an outbox."""
 
@@ -239,11 +293,11 @@ class Schema(Protocol):
         ...
 
     async def apply(self) -> Sequence[str]:
-        """Create what is missing; return the names of the tables that were created."""
+        """Create what is missing; return the names of what was created, as ``missing`` tells them."""
         ...
 
     async def missing(self) -> Sequence[str]:
-        """The names of tables that do not exist."""
+        """The names of tables that do not exist, and of columns ("table.column") and indexes that others lack."""
         ...
 
 

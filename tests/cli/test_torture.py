@@ -47,6 +47,7 @@ def test_help_of_torture_is_plain_text_in_a_pipe(option: str, tmp_path: Path) ->
         "database",
         "broker",
         "relays",
+        "cluster",
         "restart-database",
         "restart-broker",
         "report",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from fencepost.ports import DatabaseOptions, Session
-from tests.databases.places import Connect, Place, PostgresqlPlace, SqlitePlace
+from tests.databases.mariadb_kit import mariadb_database
+from tests.databases.places import Connect, MariadbPlace, Place, PostgresqlPlace, SqlitePlace
 
 TIMEOUT_S = 10.0
 
@@ -19,6 +22,23 @@ async def postgresql(postgresql_url: str, fresh_name: str) -> AsyncIterator[Post
     """An empty outbox in PostgreSQL, with tables of its own."""
     prefix = f"{fresh_name.replace('-', '_')}_"
     place = PostgresqlPlace(DatabaseOptions(url=postgresql_url, prefix=prefix, timeout_s=TIMEOUT_S))
+    await place.schema.apply()
+    yield place
+    place.drop()
+
+
+@pytest.fixture(scope="session")
+def outbox_database(mariadb_url: str) -> Iterator[str]:
+    """A database of a MariaDB, for the tests of this folder."""
+    with mariadb_database(mariadb_url, f"outboxes-{os.getpid():x}-{uuid.uuid4().hex[:8]}") as url:
+        yield url
+
+
+@pytest.fixture
+async def mariadb(outbox_database: str, fresh_name: str) -> AsyncIterator[MariadbPlace]:
+    """An empty outbox in MariaDB, with tables of its own."""
+    prefix = f"{fresh_name.replace('-', '_')}_"
+    place = MariadbPlace(DatabaseOptions(url=outbox_database, prefix=prefix, timeout_s=TIMEOUT_S))
     await place.schema.apply()
     yield place
     place.drop()
@@ -37,7 +57,7 @@ async def sqlite(tmp_path: Path) -> SqlitePlace:
     return place
 
 
-@pytest.fixture(params=[pytest.param("postgresql", marks=pytest.mark.postgresql), "sqlite"])
+@pytest.fixture(params=[*(pytest.param(n, marks=getattr(pytest.mark, n)) for n in ("postgresql", "mariadb")), "sqlite"])
 def place(request: pytest.FixtureRequest) -> Place:
     """An empty outbox, in each database."""
     found: Place = request.getfixturevalue(request.param)

@@ -17,6 +17,7 @@ from fencepost import plugins
 from fencepost.message import Stored, slot_of
 from fencepost.ports import DatabaseOptions, Lane, Schema, Source
 from fencepost.sql.tables import State
+from tests.databases.mariadb_kit import ask, connected
 
 Connect = Callable[["Place"], Awaitable[Any]]
 """Opens a session, as its own class; it is closed when the test ends."""
@@ -147,6 +148,42 @@ class PostgresqlPlace(Place):
         with psycopg.connect(self.options.url, autocommit=True) as connection:
             cursor = connection.execute(text.encode(), arguments or None)
             return cursor.fetchall() if cursor.description else []
+
+
+class MariadbPlace(Place):
+    """Tables of its own in a database of MariaDB."""
+
+    def drop(self) -> None:
+        if self.options.schema:
+            self.ask(f"DROP DATABASE `{self.options.schema}`")
+        else:
+            names = [f"{self.options.prefix}{table}" for table in ("outbox", "entity", "parked", "lease", "lane")]
+            self.ask(f"DROP TABLE IF EXISTS {', '.join(names)}")
+
+    def begin(self) -> Transaction:
+        more = {"database": self.options.schema} if self.options.schema else {}
+        return _Numbered(connected(self.options.url, autocommit=False, **more), f"INSERT INTO {self.outbox}", "%s")
+
+    def ask(self, text: str, *arguments: object) -> list[tuple[Any, ...]]:
+        return ask(self.options.url, text, *arguments)
+
+
+class _Numbered(_Connected):
+    """A connection that tells the position by itself."""
+
+    def insert(self, *rows: Mapping[str, Any]) -> list[tuple[int, str]]:
+        added = []
+        for values in rows:
+            columns = ", ".join(f"`{name}`" for name in values)
+            text = f"{self._insert} ({columns}) VALUES ({', '.join([self._mark] * len(values))})"
+            with self._connection.cursor() as cursor:
+                cursor.execute(text, [_naive(value) for value in values.values()])
+                added.append((cursor.lastrowid, values["id"]))
+        return added
+
+
+def _naive(value: Any) -> Any:
+    return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
 class SqlitePlace(Place):

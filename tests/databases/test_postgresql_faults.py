@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import socket
 import ssl
@@ -9,8 +10,10 @@ import ssl
 import pytest
 from asyncpg import exceptions as apg
 
+from fencepost.databases import postgresql
 from fencepost.databases.postgresql.connection import Outbox, dsn_of
 from fencepost.databases.postgresql.faults import ERRORS, fault_of
+from fencepost.elections.sql import lease_store
 from fencepost.errors import (
     AccessDenied,
     ConfigurationError,
@@ -23,7 +26,7 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
-from fencepost.ports import DatabaseOptions
+from fencepost.ports import DatabaseOptions, LeaseOptions
 from fencepost.sql import faults
 
 CLASSES = sorted(
@@ -156,6 +159,33 @@ def test_a_server_without_tls_is_not_waited_for() -> None:
     refused = ConnectionError('PostgreSQL server at "h:5" rejected SSL upgrade')
     for fault in (fault_of(refused, "here"), faults.fault_of(refused, "here")):
         assert type(fault) is ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("answer", "terms", "family"),
+    [
+        (b"E", "", Unavailable),
+        (b"", "?sslmode=prefer", Unavailable),
+        (b"N", "?sslmode=require", ConfigurationError),
+    ],
+)
+async def test_an_answer_that_was_cut_off_is_no_refusal_of_tls(answer: bytes, terms: str, family: type) -> None:
+    """Neither to the relay's own connections nor to the lease store's; D5."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(8)
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        url = f"postgresql://somebody@127.0.0.1:{server.sockets[0].getsockname()[1]}/shop{terms}"
+        with pytest.raises(family):
+            await postgresql.source(DatabaseOptions(url=url)).connect()
+        store = lease_store(LeaseOptions(url=url))
+        with pytest.raises(family):
+            await store.open()
+        await store.close()
 
 
 def test_a_connection_that_ended_is_no_wrong_address() -> None:

@@ -57,11 +57,11 @@ async def test_what_is_printed_makes_the_same_tables_and_may_be_run_twice(place:
 def test_nothing_is_asked_of_a_server_to_print() -> None:
     printed = postgresql.schema(DatabaseOptions(url="postgresql://nowhere/x", schema="My schema")).statements()
     assert printed[0] == 'CREATE SCHEMA IF NOT EXISTS "My schema"'
-    assert len(printed) == 9
+    assert len(printed) == 10
     assert all(("IF NOT EXISTS" in text or " SET (" in text) and "\t" not in text for text in printed)
     assert any("vacuum_truncate = false" in text for text in printed)
     printed = sqlite.schema(DatabaseOptions(url="sqlite:///nowhere.db")).statements()
-    assert len(printed) == 6
+    assert len(printed) == 7
     assert any("AUTOINCREMENT" in text for text in printed)
 
 
@@ -107,6 +107,10 @@ async def test_the_tables_of_an_application_may_share_the_metadata(postgresql: P
     assert await postgresql.schema.missing() == []
     ((options,),) = postgresql.ask("SELECT reloptions FROM pg_class WHERE relname = %s", postgresql.outbox)
     assert "vacuum_truncate=false" in options
+    made = {
+        name for (name,) in postgresql.ask("SELECT indexname FROM pg_indexes WHERE tablename = %s", postgresql.outbox)
+    }
+    assert made == {f"{postgresql.outbox}_{index}" for index in ("pkey", "due", "ready")}
     postgresql.ask(f"DROP TABLE {postgresql.options.prefix}mine")
 
 

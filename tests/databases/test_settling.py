@@ -10,7 +10,7 @@ from fencepost.errors import ConnectionLost
 from fencepost.ports import Session
 from fencepost.sql.source import ERROR_CHARACTERS_MAX
 from fencepost.sql.tables import State
-from tests.databases.places import LANE, Place, pairs, row
+from tests.databases.places import LANE, Connect, Place, pairs, row
 
 
 async def test_what_is_settled_is_gone_also_for_others(place: Place, session: Session) -> None:
@@ -113,7 +113,8 @@ async def test_parked_messages_move_whole(place: Place, session: Session) -> Non
     await session.park([(first, "y" * 10_000)])
     assert await session.pending(LANE, 10) == [second]
     parked = f"{place.options.prefix}parked"
-    columns = "seq, id, topic, key, version, type, slot, payload, content_type, headers, attempts, reason"
+    key = "`key`" if place.name == "mysql" else "key"
+    columns = f"seq, id, topic, {key}, version, type, slot, payload, content_type, headers, attempts, reason"
     ((seq, id_, *rest),) = place.ask(f"SELECT {columns} FROM {parked}")
     assert (seq, str(id_)) == (first.position, first.id)
     assert rest[:3] == ["orders", "a", 4]
@@ -157,14 +158,15 @@ async def test_positions_are_never_handed_out_again(place: Place, session: Sessi
 async def test_a_truncated_table_is_an_empty_one(place: Place, session: Session) -> None:
     """C6: the relay goes on; what comes next is read."""
     added = place.add(row(), row())
-    place.ask(f"TRUNCATE {place.outbox}" if place.name == "postgresql" else f"DELETE FROM {place.outbox}")
+    place.ask(f"DELETE FROM {place.outbox}" if place.name == "sqlite" else f"TRUNCATE {place.outbox}")
     assert await session.settle(added) == 0
     assert await session.pending(LANE, 10) == []
     later = place.add(row())
     assert pairs(await session.pending(LANE, 10)) == later
 
 
-async def test_a_call_may_be_given_up_without_harm(place: Place, session: Session) -> None:
+async def test_a_call_may_be_given_up_without_harm(place: Place, session: Session, connect: Connect) -> None:
+    """On MariaDB it takes its connection along: a session is lost by it, and a new one finds everything in order."""
     added = place.add(*(row(key=f"k{i}") for i in range(50)))
     for turns in range(6):
         calls = [asyncio.ensure_future(session.pending(LANE, 100)), asyncio.ensure_future(session.settle(added[:5]))]
@@ -173,6 +175,7 @@ async def test_a_call_may_be_given_up_without_harm(place: Place, session: Sessio
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
+        session = await connect(place) if place.name == "mysql" else session
     await session.settle(added[:5])
     assert pairs(await session.pending(LANE, 100)) == added[5:]
 

@@ -29,8 +29,11 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
+from fencepost.events import ReceiptsSettled
 from fencepost.outbox import Outbox
 from fencepost.ports import DatabaseOptions
+from fencepost.relay.lane import LaneOptions
+from fencepost.testing.relaying import relayed
 from tests.databases.places import LANE, Connect, SqlitePlace, pairs, row
 
 
@@ -346,3 +349,37 @@ def test_no_result_code_is_unmapped() -> None:
         errors.append(error)
     assert len(errors) > 50
     assert all(isinstance(fault_of(error, "here"), FencepostError) for error in errors)
+
+
+# ----------------------------------------------------------------------------------------------------------- positions
+
+
+async def test_c5_a_table_that_hands_positions_out_again_is_refused(sqlite: SqlitePlace) -> None:
+    """Somebody made it without AUTOINCREMENT, which a migration loses easily; it is told how it must be."""
+    with closing(sqlite3.connect(sqlite.path)) as connection, connection:
+        ((made_by,),) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (sqlite.outbox,))
+        connection.execute(f"DROP TABLE {sqlite.outbox}")
+        connection.execute(made_by.replace(" AUTOINCREMENT", ""))
+    with pytest.raises(SchemaMissing, match="is not AUTOINCREMENT") as caught:
+        await sqlite.source.connect()
+    assert "fencepost schema print" in caught.value.remedy
+
+
+async def test_c5_a_relay_that_is_at_work_skips_nothing_when_positions_come_back(sqlite: SqlitePlace) -> None:
+    """The same table, changed behind the relay's back: one message after the other, all at the same position."""
+    published: list[str] = []
+    async with relayed(sqlite.source, LANE, LaneOptions(batch=4, poll_s=0.02)) as relay:
+        await relay.until(lambda: bool(relay.told(ReceiptsSettled)))
+        for n in range(10):
+            with closing(sqlite3.connect(sqlite.path)) as connection, connection:
+                connection.execute("DELETE FROM sqlite_sequence")  # what AUTOINCREMENT remembers
+            ((position, message_id),) = sqlite.add(row(key=f"k{n % 2}"))
+            assert position == 1
+            published.append(message_id)
+            await relay.until(lambda: len(relay.ids("orders")) == len(published) and not waiting(sqlite))
+    assert relay.ids("orders") == published
+
+
+def waiting(place: SqlitePlace) -> int:
+    ((count,),) = place.ask(f"SELECT count(*) FROM {place.outbox}")
+    return int(count)

@@ -4,6 +4,9 @@ The words after a fence's language say what a block is for; they are not shown t
 
 * ``python run``: executed, together with the page's other blocks of this kind, in order and in one namespace.
 * ``python run postgresql``: the same, where a PostgreSQL is there; its address is in the variable DATABASE_URL.
+* ``python run mariadb``: the same, where a MariaDB is there; its address is in the variable MARIADB_URL.
+* ``python run redis``: the same, where a Redis is there; its address is in the variable REDIS_URL.
+* ``python run mongodb``: the same, where a MongoDB with transactions is there; its address is in MONGODB_URL.
 * ``text output``: what the last block before it has printed.
 * any other word: looked for by a test of that page, by that word.
 
@@ -53,9 +56,13 @@ def is_run(block: Block) -> bool:
     return block.language == "python" and "run" in block.words
 
 
-def needs_postgresql(block: Block) -> bool:
-    """True for what is executed only where a PostgreSQL is there."""
-    return "postgresql" in block.words
+SERVERS = {"postgresql": "DATABASE_URL", "mariadb": "MARIADB_URL", "redis": "REDIS_URL", "mongodb": "MONGODB_URL"}
+"""The servers that a block may need, and the variable that says where each is."""
+
+
+def needed(block: Block) -> str | None:
+    """The variable without which the block is not executed."""
+    return next((variable for server, variable in SERVERS.items() if server in block.words), None)
 
 
 def table_rows(page: Path, first_heading: str) -> list[list[str]]:

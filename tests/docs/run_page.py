@@ -2,7 +2,7 @@
 
     python -W error -m tests.docs.run_page PAGE
 
-With DATABASE_URL in the environment the blocks that need PostgreSQL are executed too.
+With DATABASE_URL or REDIS_URL in the environment the blocks that need such a server are executed too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from types import FunctionType
 
-from tests.docs.pages import Block, blocks, is_run, needs_postgresql
+from tests.docs.pages import Block, blocks, is_run, needed
 
 
 def main(page: Path) -> None:
@@ -28,7 +28,7 @@ def main(page: Path) -> None:
     with asyncio.Runner() as loop:
         for block in blocks(page):
             if is_run(block):
-                wanted = not needs_postgresql(block) or "DATABASE_URL" in os.environ
+                wanted = needed(block) is None or needed(block) in os.environ
                 printed = _execute(page, block, namespace, loop) if wanted else None
                 count += wanted
             elif "output" in block.words and printed is not None:

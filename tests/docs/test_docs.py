@@ -7,15 +7,21 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from pymongo import MongoClient
 
 import check_docs
-from tests.docs.pages import PAGES, TREE, blocks, is_run, needs_postgresql
+from tests.databases.mariadb_kit import mariadb_database
+from tests.docs.pages import PAGES, SERVERS, TREE, Block, blocks, is_run, needed
 from tests.docs.processes import environment
+from tests.redis_outbox.servers import redis_server
 
 RUN = [page for page in PAGES if any(is_run(block) for block in blocks(page))]
-WITH_POSTGRESQL = [page for page in RUN if any(is_run(b) and needs_postgresql(b) for b in blocks(page))]
+WITH_SERVER = {
+    name: [page for page in RUN if any(needed(b) == name for b in blocks(page))] for name in SERVERS.values()
+}
 _TEST = re.compile(r"(?:tests|src/fencepost/testing)/[A-Za-z0-9_/]+\.py(?:::[A-Za-z0-9_]+)?")
 
 
@@ -23,7 +29,7 @@ def run_page(page: Path, folder: Path, env: Mapping[str, str]) -> int:
     """Execute a page's blocks in a folder; how many there were."""
     command = [sys.executable, "-W", "error", "-m", "tests.docs.run_page", str(page)]
     variables = environment({"PYTHONPATH": str(TREE), **env})
-    variables = {name: value for name, value in variables.items() if name != "DATABASE_URL" or name in env}
+    variables = {name: value for name, value in variables.items() if name not in SERVERS.values() or name in env}
     done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -32,20 +38,53 @@ def run_page(page: Path, folder: Path, env: Mapping[str, str]) -> int:
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_blocks_run(page: Path, tmp_path: Path) -> None:
-    expected = sum(is_run(block) and not needs_postgresql(block) for block in blocks(page))
-    assert run_page(page, tmp_path, {}) == expected
+    assert run_page(page, tmp_path, {}) == sum(map(is_run_with, blocks(page)))
 
 
-@pytest.mark.parametrize("page", WITH_POSTGRESQL, ids=lambda page: page.name)
+def is_run_with(block: Block, variable: str | None = None) -> bool:
+    """Whether a block is executed where only this server is there."""
+    return is_run(block) and needed(block) in {None, variable}
+
+
+@pytest.mark.parametrize("page", WITH_SERVER["DATABASE_URL"], ids=lambda page: page.name)
 def test_blocks_run_with_postgresql(page: Path, tmp_path: Path, fresh_database: str) -> None:
-    expected = sum(is_run(block) for block in blocks(page))
+    expected = sum(is_run_with(block, "DATABASE_URL") for block in blocks(page))
     assert run_page(page, tmp_path, {"DATABASE_URL": fresh_database}) == expected
+
+
+@pytest.mark.parametrize("page", WITH_SERVER["MARIADB_URL"], ids=lambda page: page.name)
+def test_blocks_run_with_mariadb(page: Path, tmp_path: Path, mariadb_url: str, fresh_name: str) -> None:
+    expected = sum(is_run_with(block, "MARIADB_URL") for block in blocks(page))
+    with mariadb_database(mariadb_url, fresh_name) as url:
+        assert run_page(page, tmp_path, {"MARIADB_URL": url}) == expected
+
+
+@pytest.mark.parametrize("page", WITH_SERVER["REDIS_URL"], ids=lambda page: page.name)
+def test_blocks_run_with_redis(page: Path, tmp_path: Path) -> None:
+    expected = sum(is_run_with(block, "REDIS_URL") for block in blocks(page))
+    with redis_server(tmp_path / "server") as server:
+        assert run_page(page, tmp_path, {"REDIS_URL": server.url}) == expected
+
+
+@pytest.mark.parametrize("page", WITH_SERVER["MONGODB_URL"], ids=lambda page: page.name)
+def test_blocks_run_with_mongodb(page: Path, tmp_path: Path, secantusdb_url: str, fresh_name: str) -> None:
+    expected = sum(is_run_with(block, "MONGODB_URL") for block in blocks(page))
+    url = urlunsplit(urlsplit(secantusdb_url)._replace(path=f"/{fresh_name}"))
+    try:
+        assert run_page(page, tmp_path, {"MONGODB_URL": url}) == expected
+    finally:
+        client: MongoClient[dict[str, object]] = MongoClient(url)
+        with client:
+            client.drop_database(fresh_name)
 
 
 def test_the_pages_that_are_run() -> None:
     """So that a mistake in a fence, or in this test, does not leave a page out silently."""
     assert {page.name for page in RUN} >= {"outbox.md", "relay.md", "events.md"}
-    assert {page.name for page in WITH_POSTGRESQL} >= {"outbox.md"}
+    assert {page.name for page in WITH_SERVER["DATABASE_URL"]} >= {"outbox.md"}
+    assert {page.name for page in WITH_SERVER["MARIADB_URL"]} >= {"mariadb.md"}
+    assert {page.name for page in WITH_SERVER["REDIS_URL"]} >= {"redis.md"}
+    assert {page.name for page in WITH_SERVER["MONGODB_URL"]} >= {"mongodb.md"}
 
 
 def test_a_block_that_fails_or_prints_something_else_is_noticed(tmp_path: Path) -> None:

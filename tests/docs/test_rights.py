@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -16,6 +18,7 @@ from fencepost.events import Event, Published
 from fencepost.ports import BrokerOptions, Delivery, Lane, Term
 from fencepost.sql.outbox import Versions
 from tests.brokers.nats_kit import OwnServer, row, rows
+from tests.databases.mariadb_kit import ask, connected, mariadb_database
 from tests.docs.pages import TREE, the_block
 
 DOCS = TREE / "docs"
@@ -53,6 +56,38 @@ def variables(database: str) -> dict[str, str]:
     }
 
 
+@pytest.fixture
+def mariadb_roles(mariadb_url: str, fresh_name: str) -> Iterator[tuple[str, str]]:
+    """The same of MariaDB."""
+    with mariadb_database(mariadb_url, fresh_name) as url:
+        asyncio.run(app.schema(config.load(None, variables(url))).apply())
+        users = [f"{fresh_name}-app", f"{fresh_name}-relay"]
+        grants = the_block(DOCS / "mariadb.md", "sql", "mariadb-rights").text
+        grants = re.sub("^--.*$", "", grants, flags=re.MULTILINE)
+        for user, name in zip(users, ("shop_app", "shop_relay"), strict=True):
+            ask(url, f"CREATE USER '{user}'@'%'")
+            grants = grants.replace(name, f"'{user}'@'%'")
+        try:
+            for grant in filter(str.strip, grants.split(";")):
+                ask(url, grant)
+            yield of_user(url, users[0]), of_user(url, users[1])
+        finally:
+            for user in users:
+                ask(url, f"DROP USER '{user}'@'%'")
+
+
+def test_rights_in_mariadb(mariadb_roles: tuple[str, str]) -> None:
+    application, relay = mariadb_roles
+    outbox = Outbox()
+    with closing(connected(application, autocommit=False)) as connection:
+        outbox.add(connection, "orders", 1, key="a")
+        outbox.add(connection, "orders", 3, key="b", version=7)
+        outbox.add_all(connection, [NewMessage("orders", 4, key="a"), NewMessage("orders", 5)])
+        connection.commit()
+    connections = asyncio.run(publish_all(config.load(None, variables(relay)), 4, application))
+    assert connections == 3, "a relay that leads has three connections, the page says"
+
+
 @pytest.mark.parametrize("versions", ["counter", "position"])
 def test_rights_in_postgresql(roles: tuple[str, str], versions: Versions) -> None:
     application, relay = roles
@@ -84,6 +119,8 @@ async def publish_all(settings: config.Config, count: int, observed_from: str) -
 
 def connections_of(url: str, observed_from: str) -> int:
     """How many connections the user of a URL has."""
+    if url.startswith("mysql"):
+        return len(ask(url, "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID()"))
     with psycopg.connect(observed_from) as connection:
         query = "SELECT count(*) FROM pg_stat_activity WHERE usename = %s"
         row = connection.execute(query, [urlsplit(url).username]).fetchone()

@@ -1,4 +1,4 @@
-"""An outbox for each test: a schema of its own in one PostgreSQL database, or a SQLite file."""
+"""An outbox for each test: a schema of its own in one PostgreSQL or MariaDB, or a SQLite file."""
 
 import os
 import uuid
@@ -11,8 +11,10 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import psycopg
 import pytest
+import sqlalchemy as sa
 from psycopg import sql
 
+from tests.databases.mariadb_kit import mariadb_database
 from tests.drivers.connections import Connect
 from tests.drivers.ways import WAYS, Place, Way
 
@@ -40,6 +42,25 @@ def postgresql(postgresql_place: Place) -> Place:
     return postgresql_place
 
 
+@pytest.fixture(scope="session")
+def mariadb_place(mariadb_url: str) -> Iterator[Place]:
+    """One MariaDB outbox for all tests of this folder, in a database of its own, with names that need quoting."""
+    name = f"my writers {os.getpid():x}-{uuid.uuid4().hex[:8]}"
+    with mariadb_database(mariadb_url, f"other {name}") as url:
+        place = Place(url, name, "it's 100%_")
+        place.create()
+        yield place
+        with place.engine().begin() as connection:
+            connection.execute(sa.schema.DropSchema(name))
+
+
+@pytest.fixture
+def mariadb(mariadb_place: Place) -> Place:
+    """The MariaDB outbox, empty."""
+    mariadb_place.clear()
+    return mariadb_place
+
+
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Place:
     """A SQLite outbox."""
@@ -48,7 +69,7 @@ def sqlite(tmp_path: Path) -> Place:
     return place
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
+@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
 def place(request: pytest.FixtureRequest) -> Place:
     """An outbox on each database."""
     found: Place = request.getfixturevalue(request.param)

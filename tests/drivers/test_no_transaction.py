@@ -8,8 +8,10 @@ from contextlib import closing
 from typing import Any
 
 import aiosqlite
+import asyncmy
 import asyncpg
 import psycopg
+import pymysql
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -17,7 +19,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from fencepost.errors import ConfigurationError, NoTransaction
 from fencepost.outbox import AsyncOutbox, NewMessage, Outbox
-from tests.drivers.ways import Place, async_engine
+from tests.drivers.ways import Place, arguments_of, async_engine
 
 REMEDY = r"has no transaction open: "
 
@@ -70,6 +72,63 @@ async def test_psycopg_awaited(postgresql: Place) -> None:
         async with connection.transaction():
             await outbox.add(connection, "t", 2)
     assert [row["payload"] for row in postgresql.rows()] == [b"2"]
+
+
+def test_pymysql(mariadb: Place) -> None:
+    outbox = Outbox(**mariadb.names)
+    with closing(pymysql.connect(**arguments_of(mariadb.url, autocommit=True, ssl_disabled=True))) as connection:
+        with pytest.raises(NoTransaction, match=REMEDY + r"call connection.begin\(\) first"):
+            outbox.add(connection, "t", 1)
+        connection.begin()
+        outbox.add(connection, "t", 2)
+        connection.commit()
+        with pytest.raises(NoTransaction):
+            outbox.add(connection, "t", 3)
+        with pytest.raises(ConfigurationError, match=r"pymysql.*Cursor: pass the connection"):
+            outbox.add(connection.cursor(), "t", 3)
+    assert [row["payload"] for row in mariadb.rows()] == [b"2"]
+
+
+async def test_asyncmy(mariadb: Place) -> None:
+    outbox = AsyncOutbox(**mariadb.names)
+    connection = await asyncmy.connect(**arguments_of(mariadb.url, autocommit=True))
+    with pytest.raises(NoTransaction, match=REMEDY + r"await connection.begin\(\) first"):
+        await outbox.add(connection, "t", 1)
+    await connection.begin()
+    await outbox.add(connection, "t", 2)
+    await connection.commit()
+    with pytest.raises(NoTransaction):
+        await outbox.add(connection, "t", 3)
+    await connection.ensure_closed()
+    assert [row["payload"] for row in mariadb.rows()] == [b"2"]
+
+
+def test_mysqlclient(mariadb: Place) -> None:
+    """Its library does not tell whether a transaction was begun: a MariaDB is asked."""
+    database = pytest.importorskip("MySQLdb")
+    outbox = Outbox(**mariadb.names)
+    with closing(database.connect(**arguments_of(mariadb.url, autocommit=True))) as connection:
+        with pytest.raises(NoTransaction, match=r"as far as can be told: call connection.autocommit\(False\)"):
+            outbox.add(connection, "t", 1)
+        connection.begin()
+        outbox.add(connection, "t", 2)
+        connection.commit()
+        connection.autocommit(False)
+        outbox.add(connection, "t", 3)
+        connection.commit()
+    assert [row["payload"] for row in mariadb.rows()] == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("add", ["add", "add_all"])
+def test_versions_by_position_are_refused_on_mariadb(mariadb: Place, add: str) -> None:
+    """No lock there both ends with the transaction and leaves no row."""
+    outbox = Outbox(**mariadb.names, versions="position")
+    with mariadb.engine().begin() as connection:
+        with pytest.raises(ConfigurationError, match=r'versions="position" on MariaDB.*use versions="counter"'):
+            getattr(outbox, add)(connection, *(["t", 1] if add == "add" else [[NewMessage("t", 1)]]))
+        with Session(connection) as session, pytest.raises(ConfigurationError, match="counter"):
+            outbox.add(session, "t", 1)
+    assert mariadb.rows() == []
 
 
 def test_sqlite3(sqlite: Place) -> None:
@@ -147,7 +206,7 @@ def test_sqlalchemy_with_sqlite_transactions_by_hand(sqlite: Place) -> None:
 
 async def test_sqlalchemy_awaited(place: Place) -> None:
     outbox = AsyncOutbox(**place.names)
-    engine = async_engine(place.url, "asyncpg" if place.schema else "aiosqlite")
+    engine = place.awaited()
     with pytest.raises(NoTransaction, match="not started"):
         await outbox.add(engine.connect(), "t", 1)
     async with engine.connect() as connection:
@@ -183,7 +242,7 @@ async def test_the_wrong_outbox(sqlite: Place) -> None:
 @pytest.mark.parametrize("tx", [None, "sqlite:///x.db", object(), 3])
 async def test_something_else(tx: object) -> None:
     expected = (
-        r"cannot be added to .*: pass the connection or session .* of aiosqlite, asyncpg, psycopg, sqlalchemy, sqlite3"
+        r"cannot be added to .*: pass the connection or session .* of MySQLdb, aiosqlite, asyncmy, asyncpg, .*sqlite3"
     )
     with pytest.raises(ConfigurationError, match=expected):
         Outbox().add(tx, "t", 1)

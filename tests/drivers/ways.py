@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
@@ -10,21 +11,33 @@ from functools import cache
 from typing import Any
 
 import aiosqlite
+import asyncmy
 import asyncpg
 import psycopg
+import pymysql
 import sqlalchemy as sa
+from pymysql.cursors import DictCursor
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from fencepost.message import Message
 from fencepost.outbox import AsyncOutbox, NewMessage, Outbox
+from fencepost.sql.mariadb_address import connect_arguments
 from fencepost.sql.tables import Tables, tables
+
+BLOCKING = {"postgresql": "psycopg", "mysql": "pymysql", "sqlite": "psycopg"}
+AWAITED = {"postgresql": "asyncpg", "mysql": "asyncmy", "sqlite": "aiosqlite"}
+"""What SQLAlchemy talks through where a test does not say it, by the scheme of the URL."""
+
+
+PLAIN = {"pymysql": {"ssl_disabled": True}}
+"""PyMySQL reads all of the system's certificates for each connection that may use TLS."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """An outbox of a test: where its tables are. ``url`` is a plain one, postgresql://... or sqlite:///..."""
+    """An outbox of a test: where its tables are. ``url`` is plain: postgresql://..., mysql://... or sqlite:///..."""
 
     url: str
     schema: str | None = None
@@ -42,8 +55,15 @@ class Place:
     def path(self) -> str:
         return self.url.removeprefix("sqlite:///")
 
+    @property
+    def scheme(self) -> str:
+        return self.url.partition(":")[0]
+
     def engine(self) -> sa.Engine:
-        return engine(self.url, "psycopg")
+        return engine(self.url, BLOCKING[self.scheme])
+
+    def awaited(self) -> AsyncEngine:
+        return async_engine(self.url, AWAITED[self.scheme])
 
     def create(self) -> None:
         engine = self.engine()
@@ -62,7 +82,8 @@ class Place:
     @property
     def business(self) -> str:
         """The name of a table of the application's own: id, value."""
-        return f'"{self.schema}".business' if self.schema else "business"
+        quote = "`" if self.scheme == "mysql" else '"'
+        return f"{quote}{self.schema}{quote}.business" if self.schema else "business"
 
     def rows(self) -> list[Mapping[str, Any]]:
         """What waits in the outbox, by position."""
@@ -92,7 +113,7 @@ def _tables(schema: str | None, prefix: str) -> Tables:
 @cache
 def engine(url: str, driver: str) -> sa.Engine:
     """An engine that keeps no connection. There is one for each URL: making one takes longer than a test."""
-    return sa.create_engine(sqlalchemy_url(url, driver), poolclass=NullPool)
+    return sa.create_engine(sqlalchemy_url(url, driver), poolclass=NullPool, connect_args=PLAIN.get(driver, {}))
 
 
 @cache
@@ -198,6 +219,65 @@ async def _aiosqlite(url: str) -> AsyncIterator[Any]:
         await connection.commit()
 
 
+def arguments_of(url: str, **more: Any) -> dict[str, Any]:
+    """The arguments of a driver of MariaDB."""
+    known = connect_arguments(url)
+    return {name: known[name] for name in ("host", "port", "user", "password", "database", "charset")} | more
+
+
+@asynccontextmanager
+async def _pymysql(url: str) -> AsyncIterator[Any]:
+    with closing(pymysql.connect(**arguments_of(url, **PLAIN["pymysql"]))) as connection:
+        yield connection
+        connection.commit()
+
+
+@asynccontextmanager
+async def _pymysql_odd(url: str) -> AsyncIterator[Any]:
+    """Transactions by hand, rows as dictionaries."""
+    with closing(
+        pymysql.connect(**arguments_of(url, autocommit=True, cursorclass=DictCursor, **PLAIN["pymysql"]))
+    ) as connection:
+        connection.begin()
+        yield connection
+        connection.commit()
+
+
+@asynccontextmanager
+async def _mysqlclient(url: str) -> AsyncIterator[Any]:
+    import MySQLdb  # here, because it is built from its sources and not everybody has it
+
+    with closing(MySQLdb.connect(**arguments_of(url))) as connection:
+        yield connection
+        connection.commit()
+
+
+@asynccontextmanager
+async def _asyncmy(url: str) -> AsyncIterator[Any]:
+    connection = await asyncmy.connect(**arguments_of(url))
+    try:
+        yield connection
+        await connection.commit()
+    finally:
+        await connection.ensure_closed()
+
+
+@asynccontextmanager
+async def _asyncmy_pool(url: str) -> AsyncIterator[Any]:
+    """Transactions by hand, on what a pool hands out."""
+    async with (
+        asyncmy.create_pool(minsize=1, maxsize=1, **arguments_of(url, autocommit=True)) as pool,
+        pool.acquire() as connection,
+    ):
+        await connection.begin()
+        try:
+            yield connection
+        except BaseException:
+            await connection.rollback()
+            raise
+        await connection.commit()
+
+
 def _connection(driver: str) -> Callable[[str], AbstractAsyncContextManager[Any]]:
     @asynccontextmanager
     async def transaction(url: str) -> AsyncIterator[Any]:
@@ -253,4 +333,14 @@ WAYS = [
     Way("AsyncConnection aiosqlite", "sqlite", True, _async_connection("aiosqlite")),
     Way("Session sqlite", "sqlite", False, _session("psycopg")),
     Way("AsyncSession aiosqlite", "sqlite", True, _async_session("aiosqlite")),
+    Way("pymysql", "mariadb", False, _pymysql),
+    Way("pymysql odd", "mariadb", False, _pymysql_odd),
+    Way("asyncmy", "mariadb", True, _asyncmy),
+    Way("asyncmy pool", "mariadb", True, _asyncmy_pool),
+    Way("Connection pymysql", "mariadb", False, _connection("pymysql")),
+    Way("AsyncConnection asyncmy", "mariadb", True, _async_connection("asyncmy")),
+    Way("Session pymysql", "mariadb", False, _session("pymysql")),
+    Way("AsyncSession asyncmy", "mariadb", True, _async_session("asyncmy")),
 ]
+if importlib.util.find_spec("MySQLdb"):
+    WAYS.append(Way("mysqlclient", "mariadb", False, _mysqlclient))

@@ -1,4 +1,4 @@
-"""Databases with empty tables: ``place`` is each kind; ``postgresql_place``; ``sqlite_place``, with either journal."""
+"""Databases with empty tables: ``place`` is each kind; ``server_place``; ``sqlite_place``, with either journal."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 from psycopg import sql
 
 from fencepost.ports import DatabaseOptions
+from tests.databases.mariadb_kit import mariadb_database
+from tests.interleavings.mariadb import MariadbPlace
 from tests.interleavings.place import Place
 from tests.interleavings.postgresql import PostgresqlPlace
 from tests.interleavings.sqlite import SqlitePlace, SqliteRollbackPlace
@@ -23,8 +25,9 @@ KINDS: Mapping[str, type[Place]] = {
     "sqlite": SqlitePlace,
     "sqlite-rollback-journal": SqliteRollbackPlace,
     "postgresql": PostgresqlPlace,
+    "mariadb": MariadbPlace,
 }
-SERVERS = {"postgresql": "interleaved_url"}
+SERVERS = {"postgresql": "interleaved_url", "mariadb": "interleaved_mariadb_url"}
 """The fixture that has the address, for the databases that are servers."""
 
 
@@ -47,6 +50,13 @@ def interleaved_url(postgresql_url: str) -> Iterator[str]:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(database))
 
 
+@pytest.fixture(scope="session")
+def interleaved_mariadb_url(mariadb_url: str) -> Iterator[str]:
+    """A MariaDB database of its own, which is never at the same time as the tests of another folder."""
+    with mariadb_database(mariadb_url, f"interleaved-{os.getpid():x}-{uuid.uuid4().hex[:8]}") as url:
+        yield url
+
+
 @pytest.fixture(params=kinds(*(kind for kind in KINDS if kind != "sqlite-rollback-journal")))
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
     """Each database."""
@@ -54,9 +64,16 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield made
 
 
+@pytest.fixture(params=kinds("postgresql", "mariadb"))
+async def server_place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    """PostgreSQL and MariaDB, where several transactions write at once."""
+    async with opened(request, str(request.param), tmp_path) as made:
+        yield made
+
+
 @pytest.fixture(params=kinds("postgresql"))
 async def postgresql_place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    """PostgreSQL, where several transactions write at once."""
+    """PostgreSQL."""
     async with opened(request, str(request.param), tmp_path) as made:
         yield made
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from fencepost.elections.sql import SqlLeaseStore
 from fencepost.elections.sql_databases import Postgresql, Ring, Sqlite
+from fencepost.elections.sql_mariadb import Mariadb
 from fencepost.ports import LeaseOptions, Term
 from fencepost.sql.link import Wire
 from fencepost.sql.sessions import SessionEvidence
@@ -31,6 +32,11 @@ class _SteppedConnection:
         if _name(statement) == "pg_notify":  # nothing that the other party could see
             return await self._connection.execute(statement, values)
         return await step(_name(statement), lambda: self._connection.execute(statement, values))
+
+    async def exec_driver_sql(self, command: str) -> Any:
+        if command == "BEGIN" or command.startswith("SET"):
+            return await self._connection.exec_driver_sql(command)
+        return await step(command.lower(), lambda: self._connection.exec_driver_sql(command))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -74,6 +80,15 @@ class SteppedPostgresql(Postgresql):
         return evidence
 
 
+class SteppedMariadb(Mariadb):
+    """MariaDB, every statement a step."""
+
+    async def opened(self, wire: Wire, ring: Ring, lost: Callable[[], None]) -> SessionEvidence:
+        evidence = await super().opened(wire, ring, lost)
+        _in_steps(wire)
+        return evidence
+
+
 class SteppedSqlite(Sqlite):
     """SQLite, every statement a step."""
 
@@ -86,7 +101,8 @@ class SteppedSqlite(Sqlite):
         return evidence
 
 
-STEPPED: Mapping[str, type[SteppedPostgresql | SteppedSqlite]] = {
+STEPPED: Mapping[str, type[SteppedPostgresql | SteppedMariadb | SteppedSqlite]] = {
+    "mysql": SteppedMariadb,
     "postgresql": SteppedPostgresql,
     "sqlite": SteppedSqlite,
 }

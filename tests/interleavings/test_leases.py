@@ -160,9 +160,9 @@ async def test_a_release_without_a_token_is_caught(place: Place) -> None:
             await run(two, release_late, acquire("R"), taken, two.expired)
 
 
-async def test_a_lease_that_is_read_before_it_is_written_is_caught(postgresql_place: Place) -> None:
+async def test_a_lease_that_is_read_before_it_is_written_is_caught(server_place: Place) -> None:
     """No lock, and no token in what is written: two lead. (SQLite's BEGIN IMMEDIATE hides it.)"""
-    async with candidates(postgresql_place, evidence=False) as two:
+    async with candidates(server_place, evidence=False) as two:
         plant(two, "take")
         for store in two.stores.values():
             store._say.lock = store._say.read

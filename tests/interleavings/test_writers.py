@@ -25,6 +25,7 @@ ORDERS = {
     ("sqlite", "position"): (4, 8, 6, comb(8, 4) - 8),
     ("postgresql", "counter"): (3, 14, 6, comb(6, 3) - 14),
     ("postgresql", "position"): (3, 14, 6, comb(6, 3) - 14),
+    ("mysql", "counter"): (4, 24, 14, comb(8, 4) - 24),
 }
 """Two writers of one entity: steps of each, orders, those in which one waited, those that a lock made impossible."""
 
@@ -103,6 +104,12 @@ async def no_gaps(place: Place, _: History) -> None:
         assert versions == list(range(1, len(versions) + 1))
 
 
+def supported(place: Place, versions: Versions) -> Versions:
+    if place.name == "mysql" and versions == "position":
+        pytest.skip("MariaDB refuses versions by position (tests/drivers)")
+    return versions
+
+
 def check_of(versions: Versions) -> Check[Place]:
     return counted if versions == "counter" else in_order
 
@@ -117,7 +124,7 @@ async def test_two_writers_of_one_entity(place: Place, versions: Versions, fails
     lets BEGIN IMMEDIATE wait, so that hardly an order is left.
     """
     report = await place.run(
-        writer("L", keys("1"), versions=versions, works=True, fails=fails),
+        writer("L", keys("1"), versions=supported(place, versions), works=True, fails=fails),
         writer("R", keys("1"), versions=versions, works=True),
         check_of(versions),
     )
@@ -129,13 +136,15 @@ async def test_two_writers_of_one_entity(place: Place, versions: Versions, fails
 @BOTH
 async def test_two_messages_each_of_one_entity(place: Place, versions: Versions) -> None:
     """B5: those of a transaction are not mixed with another's."""
-    both = [writer(side, keys("1"), keys("1"), versions=versions) for side in SIDES]
+    both = [writer(side, keys("1"), keys("1"), versions=supported(place, versions)) for side in SIDES]
     report = await place.run(both[0], both[1], check_of(versions), alike=True)
     assert report.waited > 0
 
 
-async def test_writers_of_two_entities_do_not_wait_for_each_other(postgresql_place: Place) -> None:
-    report = await postgresql_place.run(writer("L", keys("1"), keys("2")), writer("R", keys("3"), keys("4")), counted)
+async def test_writers_of_two_entities_do_not_wait_for_each_other(server_place: Place) -> None:
+    two = server_place.name == "postgresql"  # MariaDB takes two statements for each: one message is enough of them
+    left, right = ([keys("1"), keys("2")], [keys("3"), keys("4")]) if two else ([keys("1")], [keys("3")])
+    report = await server_place.run(writer("L", *left), writer("R", *right), counted)
     assert (report.orders, report.waited) == (20, 0)
 
 
@@ -143,7 +152,7 @@ async def test_writers_of_two_entities_do_not_wait_for_each_other(postgresql_pla
 async def test_two_entities_in_opposite_order_at_once(place: Place, versions: Versions) -> None:
     """Entities are locked in sorted order: no error is expected, so none may come, a deadlock included."""
     report = await place.run(
-        writer("L", keys("1", "2"), versions=versions),
+        writer("L", keys("1", "2"), versions=supported(place, versions)),
         writer("R", keys("2", "1"), versions=versions),
         check_of(versions),
     )
@@ -231,7 +240,8 @@ async def test_a_writer_that_counts_outside_of_its_transaction_is_caught(place: 
             query = f"SELECT coalesce(max(version), 0) FROM {place.options.prefix}outbox"
             ((last,),) = await step("read", lambda: place.rows(query))
             one = [about("1", version=last + 1)]
-            return cast("list[Message]", await writer(side, one, versions="position", kind=WithoutLock)(place))
+            versions: Versions = "counter" if place.name == "mysql" else "position"
+            return cast("list[Message]", await writer(side, one, versions=versions, kind=WithoutLock)(place))
 
         return party
 

@@ -31,7 +31,7 @@ async def lead(tenure: Tenure, stop: asyncio.Event) -> None:
         if abs(until_s - told_s) > 0.001:
             told_s = until_s
             say(owner, "trusted", until_s=until_s, token=tenure.term.token)
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.01)
     say(owner, "lost" if tenure.lost.is_set() else "stops", trusted_for_s=tenure.trusted_for_s())
 
 

@@ -1,15 +1,15 @@
-"""Places for leases: ``place`` in memory, in SQLite and in PostgreSQL; ``sql_place`` in the two databases."""
+"""Places for leases: ``place`` in memory, SQLite, PostgreSQL and MariaDB; ``sql_place`` in the databases."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.leases.places import KINDS, SQL_KINDS, Place, fresh, local_url, make_place
+from tests.leases.places import KINDS, SERVERS, SQL_KINDS, Place, fresh, local_url, make_place
 
 
 def kinds(*names: str) -> list[object]:
-    return [pytest.param(n, marks=pytest.mark.postgresql if n == "postgresql" else ()) for n in names]
+    return [pytest.param(n, marks=getattr(pytest.mark, n) if n in SERVERS else ()) for n in names]
 
 
 @pytest.fixture(params=kinds(*KINDS))
@@ -35,6 +35,7 @@ async def postgresql_place(postgresql_url: str) -> AsyncIterator[Place]:
 
 def _made(request: pytest.FixtureRequest, folder: Path) -> Place:
     """Each test has a table of its own, which costs less than a database."""
-    if request.param != "postgresql":
-        return make_place(request.param, local_url(request.param, folder))
-    return make_place("postgresql", str(request.getfixturevalue("postgresql_url")), prefix=f"t{fresh()}_")
+    kind = str(request.param)
+    if kind not in SERVERS:
+        return make_place(kind, local_url(kind, folder))
+    return make_place(kind, str(request.getfixturevalue(f"{kind}_url")), prefix=f"t{fresh()}_")

@@ -11,8 +11,9 @@ from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.ports import LeaseOptions, LeaseStore
 from fencepost.sql.tables import tables
 
-KINDS = ("memory", "sqlite", "postgresql")
-SQL_KINDS = ("sqlite", "postgresql")
+KINDS = ("memory", "sqlite", "postgresql", "mariadb")
+SQL_KINDS = ("sqlite", "postgresql", "mariadb")
+SERVERS = ("postgresql", "mariadb")
 
 
 class Place:
@@ -55,7 +56,7 @@ class Place:
 
     async def close(self) -> None:
         await self.close_stores()
-        if self.kind == "postgresql":
+        if self.kind in SERVERS:
             self.execute("DROP TABLE {lease}")
 
     def execute(self, statement: str, **values: object) -> list[tuple[object, ...]]:
@@ -71,7 +72,7 @@ class Place:
 
 
 def sync_url(url: str) -> str:
-    return url.replace("postgresql://", "postgresql+psycopg://")
+    return url.replace("postgresql://", "postgresql+psycopg://").replace("mysql://", "mysql+pymysql://")
 
 
 def make_place(kind: str, url: str, *, schema: str | None = None, prefix: str = "fencepost_") -> Place:

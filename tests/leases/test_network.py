@@ -223,7 +223,7 @@ async def test_a_candidate_that_is_paused_under_the_row_lock_blocks_nobody(postg
     term = await one.acquire(NAME, "one", 2.0)
     assert term is not None
     async with two._link.use(LONG_S) as wire:  # what acquire does first
-        await wire.say(two._database.begin(2.0))
+        await two._database.begin(wire, 2.0)
         assert await wire.first(two._say.lock, name_=NAME) is not None
         started = time.monotonic()
         renewal = asyncio.ensure_future(one.renew(term, 2.0))

@@ -40,7 +40,7 @@ def test_a_missing_library_is_named_with_its_extra(kind: str, library: str, monk
 
 
 def test_a_password_is_not_shown() -> None:
-    from fencepost.elections.sql_databases import database
+    from fencepost.elections.sql_kinds import database
 
     shown = database(LeaseOptions(url="postgresql+asyncpg://user:se%40cret@host/db?sslmode=require"))
     assert shown.place == "postgresql://user:***@host/db"

@@ -43,7 +43,7 @@ def _reading(world: World, number: int, relay: Relay, rules: Rules, scope: Scope
         after=rows[-1].position if len(rows) == scope.batch else 0,
         seen=tuple(sorted({*relay.seen, *[row.position for row in rows]})),
         passed_over=relay.passed_over and relay.after > 0,
-        failed=False,
+        failed=relay.failed and not rules.only_earlier,
     )
     if scope.slow_reads:
         yield Step(RELAYS[number], "asks for rows, and will get", rows), world.with_relay(number, reading)

@@ -30,6 +30,7 @@ class Rules:
     key_waits: bool = True
     confirm: bool = True
     left_behind: bool = True
+    only_earlier: bool = True
     passed_over: bool = True
     reserve: bool = True
 

@@ -58,8 +58,9 @@ class Relay(NamedTuple):
 
     ``receipts`` are those that it knows. ``reading`` is what a read that has not returned yet has seen, None where
     none runs, and ``above`` the position above which it reads (0: from the bottom). ``after`` is where the next page
-    of the round begins, and ``seen`` the positions of this round. ``set_aside`` are rows of a refused message's key,
-    in hand until the rest of their batch is done. ``waits``, ``passed_over`` and ``failed`` are about that key.
+    of the round begins, and ``seen`` the positions of this round. ``waits``, ``passed_over`` and ``failed`` are about
+    the key of a refused message. ``set_aside`` stays empty as designed: rows of that key that are kept in hand until
+    the rest of their batch is done.
     """
 
     phase: Phase = "away"

@@ -212,7 +212,7 @@ RULES = (
     ),
     Rule(
         "nothing_below",
-        "A round of several pages reads no position that was drawn after it began.",
+        "A page further up counts only where nothing has appeared below it since the round began.",
         "A row that commits late is passed by, and the next row of its key, further up, overtakes it.",
         "out of order",
         Handoff(Scope(relays=1, messages=3, late=True)),
@@ -244,6 +244,13 @@ RULES = (
         "The wait ends while the rest of the batch is published: a new round skips the row, not its key.",
         "out of order",
         Handoff(Scope(relays=1, messages=3, keys=2, batch=2, refused=1)),
+    ),
+    Rule(
+        "only_earlier",
+        "What was read after the refusal is sent.",
+        "The refused message itself, read again, is not sent, and the next one of its key, further up, overtakes it.",
+        "out of order",
+        _POISON,
     ),
     Rule(
         "passed_over",

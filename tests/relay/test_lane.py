@@ -128,7 +128,7 @@ async def test_what_is_rolled_back_is_never_published() -> None:
     assert ghost.id not in world.published()
 
 
-async def test_a5_a_lost_acknowledgement_is_found_out_by_the_receipt() -> None:
+async def test_a5_b8_a_lost_acknowledgement_is_found_out_by_the_receipt() -> None:
     world = new_world()
     world.commit(*"aabbcc")
     world.server.gate.lose_answers(1, call="publish")

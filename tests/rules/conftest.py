@@ -9,6 +9,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.databases.mariadb_kit import mariadb_database
+
 pytest.register_assert_rewrite("fencepost.testing")
 
 
@@ -22,3 +24,10 @@ def rules_database(postgresql_url: str) -> Iterator[str]:
             yield urlunsplit(urlsplit(postgresql_url)._replace(path=f"/{name}"))
         finally:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def rules_mariadb(mariadb_url: str) -> Iterator[str]:
+    """The same of a MariaDB."""
+    with mariadb_database(mariadb_url, f"rules-{os.getpid():x}-{uuid.uuid4().hex[:10]}") as url:
+        yield url

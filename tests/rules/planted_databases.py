@@ -89,6 +89,29 @@ class ReadsTheNewestFirst(MemorySession):
         return (await super().pending(lane, 2**31, after))[::-1][:limit]
 
 
+class ReadsByTime(MemorySession):
+    async def pending(self, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
+        return sorted(await super().pending(lane, limit, after), key=lambda m: m.occurred_us)
+
+
+class PagesGoAstray(MemorySession):
+    """From the second hundred on it begins anywhere."""
+
+    async def pending(self, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
+        rows = await super().pending(lane, limit, after)
+        return rows if limit != 100 or len(rows) < limit else rows[1:]
+
+
+class KeepsWhatIsDeleted(MemorySession):
+    """What was read once is read again and again."""
+
+    async def pending(self, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
+        rows = await super().pending(lane, limit, after)
+        kept: list[Stored] = self.__dict__.setdefault("kept", [])
+        kept += [m for m in rows if m not in kept]
+        return rows or (kept[:limit] if after is None else rows)
+
+
 class LanesOverlap(MemorySession):
     async def pending(self, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
         return await super().pending(Lane(lane.relay, lane.index, lane.first_slot, lane.last_slot + 1), limit, after)

@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.databases.memory import MemoryDatabase
+from fencepost.events import RowsVanished
 from fencepost.message import Message, Stored, microseconds
 from fencepost.ports import Delivery, Term
 from fencepost.testing.simulation.checkers import CHECKERS, check
@@ -86,6 +87,12 @@ def early(story: Story) -> None:
     story.publish(*story.rows)
 
 
+def alarmed(story: Story) -> None:
+    ids = tuple(row.id for row in story.rows)
+    story.publish(*story.rows)
+    story.record.observe("relay-1", RowsVanished(lane="orders.0", rows=2, first=1, last=2, message_ids=ids))
+
+
 def waiting(story: Story) -> None:
     story.publish(*story.rows)
     with story.database.transaction() as transaction:
@@ -106,6 +113,7 @@ def defect(story: Story) -> None:
         (shared, "belongs to"),
         (another_owners, "published under token"),
         (early, "settled before it was published"),
+        (alarmed, "told to be lost, though published"),
         (waiting, "still waiting"),
         (defect, "defect"),
     ],

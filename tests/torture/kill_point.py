@@ -26,7 +26,7 @@ from fencepost import app
 from fencepost.brokers.kafka.pair import Pair
 from fencepost.brokers.nats import atomic
 from fencepost.config import load
-from fencepost.events import Event, TakenOver
+from fencepost.events import Event, TakenOver, ignore
 from fencepost.message import Position, Stored
 from fencepost.ports import Lane, Session, Source
 
@@ -143,6 +143,7 @@ def run(config_file: str, trap: Trap) -> None:
 
 def kill_each(config_file: str, traps: Iterable[tuple[str, int]]) -> None:
     """A process for each trap, which is gone before the next one starts."""
+    app.relay(load(Path(config_file), dict(os.environ)), ignore)  # it loads what a relay needs, and connects to nothing
     for point, nth in traps:
         pid = os.fork()
         if not pid:

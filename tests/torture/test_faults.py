@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,12 +13,15 @@ import pytest
 
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.testing.torture import faults
+from fencepost.testing.torture.cluster import Cluster
 from fencepost.testing.torture.faults import Faults
 from fencepost.testing.torture.network import Line
 from fencepost.testing.torture.proxy import Trouble
 from fencepost.testing.torture.records import Fault, Kind
 from fencepost.testing.torture.relay_logs import RelayLogs, TakeOver
 from fencepost.testing.torture.relays import Relays
+from fencepost.testing.torture.stutter import stutter
+from fencepost.testing.torture.targets import Targets
 
 
 class FakeFleet:
@@ -74,11 +78,34 @@ class FakeLine:
         self._happened.append(f"end of {trouble.kind} {self._name}")
 
 
-def making(relays: FakeRelays, logs: RelayLogs) -> Faults:
+class FakeCluster:
+    """Nodes that come back at once; how many are away at the same time is what counts."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self._happened, self._lock, self.away, self.most_away = happened, asyncio.Lock(), 0, 0
+
+    def turn(self) -> asyncio.Lock:
+        return self._lock
+
+    async def restart(self, number: int, *, by_force: bool, down_s: float) -> None:
+        self._happened.append(f"node {number} {by_force}")
+        self.away += 1
+        self.most_away = max(self.most_away, self.away)
+        await SYSTEM_CLOCK.sleep(down_s)
+        self.away -= 1
+
+    async def stutter(self, number: int, *, seconds: float, stopped_s: float) -> None:
+        self._happened.append(f"stutter {number} {seconds} {stopped_s}")
+
+
+NOBODY = Targets(restart={})
+
+
+def making(relays: FakeRelays, logs: RelayLogs, targets: Targets = NOBODY) -> Faults:
     async def leader() -> int | None:
         return 7
 
-    return Faults(cast(Relays, relays), leader, logs, None, {}, cast(Any, None), None, SYSTEM_CLOCK)
+    return Faults(cast(Relays, relays), leader, logs, None, targets, cast(Any, None), SYSTEM_CLOCK)
 
 
 def fault(kind: Kind, **more: Any) -> Fault:
@@ -154,6 +181,34 @@ async def test_a_fail_over_amid_another_fault_is_not_alone() -> None:
     slow = fault("slow", whom="relays", server="broker", seconds=0.3, delay_s=0.01)
     found, _ = await made([slow, fault("kill")], successor_after_s=0.15)
     assert [failover.alone for failover in found.failovers] == [False]
+
+
+async def test_one_node_is_away_at_a_time_and_each_fault_begins_when_it_is_made() -> None:
+    relays = FakeRelays()
+    cluster = FakeCluster(relays.fleet.happened)
+    targets = Targets(restart={}, cluster=cast(Cluster, cluster), stutter=cluster)
+    found = making(relays, RelayLogs({}), targets)
+    first, second = (fault("node", whom="broker", server="broker", node=node, seconds=0.1) for node in (2, 0))
+    await found.run([first, second, fault("stutter", whom="broker", node=1, seconds=0.5, delay_s=0.2)])
+    assert relays.fleet.happened == ["node 2 True", "stutter 1 0.5 0.2", "node 0 True"]
+    assert cluster.most_away == 1
+    assert found.struck[1].began_s >= 0.1 <= (found.struck[0].ended_s or 0)
+    assert {struck.outcome for struck in found.struck} == {"done"}
+
+
+async def test_a_stuttering_process_stands_still_again_and_again_and_runs_at_the_end() -> None:
+    sent: list[signal.Signals] = []
+    began = SYSTEM_CLOCK.monotonic()
+    await stutter(sent.append, 0.3, 0.05, SYSTEM_CLOCK)
+    assert 0.3 <= SYSTEM_CLOCK.monotonic() - began < 5
+    assert sent[:-1] == [signal.SIGSTOP, signal.SIGCONT] * (len(sent) // 2)
+    assert sent[-1] is signal.SIGCONT
+    interrupted = asyncio.create_task(stutter(sent.append, 30, 30, SYSTEM_CLOCK))
+    await SYSTEM_CLOCK.sleep(0.02)
+    interrupted.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await interrupted
+    assert sent[-2:] == [signal.SIGSTOP, signal.SIGCONT]
 
 
 async def test_a_fault_that_cannot_be_made_is_told() -> None:

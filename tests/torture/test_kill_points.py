@@ -21,24 +21,22 @@ from fencepost.demo.records import DemoOptions
 from fencepost.history import Report, compare
 from tests.torture.kill_point import POINTS
 
-ROUTES = ("postgresql to kafka", "sqlite to nats")
 TIMEOUT_S = 60.0
-SHORT = {("postgresql to kafka", "after produce before commit"), ("sqlite to nats", "after commit before settle")}
 
 pytestmark = pytest.mark.torture
 
 
 @pytest.fixture
-async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    """A database, a broker, an orders table and a topic of the test's own."""
-    route: str = request.param
-    if route == "postgresql to kafka":
-        database = request.getfixturevalue("fresh_database")
-        broker = request.getfixturevalue("kafka_url")
-    else:
-        database, broker = f"sqlite:///{tmp_path}/orders.db", request.getfixturevalue("nats_url")
-    async with place(DemoOptions(database=database, broker=broker), SYSTEM_CLOCK) as made:
-        yield made
+async def stages(
+    fresh_database: str, kafka_url: str, nats_url: str, tmp_path: Path
+) -> AsyncIterator[tuple[Place, Place]]:
+    """PostgreSQL to Kafka and SQLite to NATS, each with an orders table and a topic of the test's own."""
+    sqlite = f"sqlite:///{tmp_path}/orders.db"
+    async with (
+        place(DemoOptions(database=fresh_database, broker=kafka_url), SYSTEM_CLOCK) as one,
+        place(DemoOptions(database=sqlite, broker=nats_url), SYSTEM_CLOCK) as other,
+    ):
+        yield one, other
 
 
 @asynccontextmanager
@@ -116,8 +114,7 @@ async def standing_still(stage: Place, point: str) -> AsyncIterator[asyncio.subp
         assert await asyncio.wait_for(paused.wait(), TIMEOUT_S) == 0
 
 
-@pytest.mark.parametrize("stage", ROUTES, indirect=True)
-async def test_a5_a8_b5_c1_killed_at_every_point(stage: Place) -> None:
+async def killed_at_every_point(stage: Place) -> None:
     """One relay after the other dies at a point; the last one finishes the work."""
     traps = [(point, nth) for nth in (1, 3) for point in POINTS]
     words = [word for point, nth in traps for word in (point, str(nth))]
@@ -127,19 +124,10 @@ async def test_a5_a8_b5_c1_killed_at_every_point(stage: Place) -> None:
     async with relays(stage, 1):
         report = await drained(stage)
     assert report.committed > 100
-    assert report.clean, str(report)
+    assert report.clean, f"{stage.config.broker.url}: {report}"
 
 
-@pytest.mark.parametrize(
-    ("stage", "point"),
-    [
-        pytest.param(route, point, marks=() if (route, point) in SHORT else pytest.mark.long)
-        for route in ROUTES
-        for point in POINTS
-    ],
-    indirect=["stage"],
-)
-async def test_a10_a11_paused_at_every_point_for_three_leases(stage: Place, point: str) -> None:
+async def paused_for_three_leases(stage: Place, point: str) -> None:
     """The leader stands still in mid-batch, a standby takes over and publishes, the leader wakes: nothing repeats."""
     async with AsyncExitStack() as stack:
         async with writing(stage), standing_still(stage, point) as paused, asyncio.timeout(TIMEOUT_S):
@@ -151,4 +139,30 @@ async def test_a10_a11_paused_at_every_point_for_three_leases(stage: Place, poin
             paused.send_signal(signal.SIGCONT)
             await asyncio.sleep(1.0)
         report = await drained(stage)
-    assert report.clean, str(report)
+    assert report.clean, f"{stage.config.broker.url}: {report}"
+
+
+async def test_a5_a8_b5_c1_killed_at_every_point(stages: tuple[Place, Place]) -> None:
+    """On both routes at once: each has its own relays and writers."""
+    async with asyncio.TaskGroup() as both:
+        for stage in stages:
+            both.create_task(killed_at_every_point(stage))
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        ("after produce before commit", "after commit before settle"),
+        pytest.param(("after commit before settle", "after produce before commit"), marks=pytest.mark.long),
+        pytest.param(("after fetch", "during settle"), marks=pytest.mark.long),
+        pytest.param(("during settle", "after fetch"), marks=pytest.mark.long),
+    ],
+    ids=" and ".join,
+)
+async def test_a10_a11_paused_at_every_point_for_three_leases(
+    stages: tuple[Place, Place], points: tuple[str, str]
+) -> None:
+    """On both routes at once, each at its point."""
+    async with asyncio.TaskGroup() as both:
+        for stage, point in zip(stages, points, strict=True):
+            both.create_task(paused_for_three_leases(stage, point))

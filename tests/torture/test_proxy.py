@@ -1,4 +1,4 @@
-"""The proxy does to connections what it says: cut, hold, half-open, slow; and Kafka's addresses lead through it."""
+"""The proxy does to connections what it says: cut, hold, half-open, slow, narrow; Kafka's addresses lead through it."""
 
 from __future__ import annotations
 
@@ -156,6 +156,26 @@ async def test_slow_delays_each_piece() -> None:
         assert await asked(connection, b"a\n") == b"a\n"
         assert SYSTEM_CLOCK.monotonic() - began >= 0.2, "there and back"
         link.end(slow)
+
+
+async def test_through_a_narrow_link_so_many_bytes_pass_per_second_whoever_sends_them() -> None:
+    """Two connections share the width; each gets its own bytes, in their order."""
+    lines = [b"%04d %s\n" % (number, b"x" * 1000) for number in range(4)]
+    async with proxied() as (_, link), client(link) as one, client(link) as other:
+        narrow = Trouble("narrow", "to server", bytes_per_s=20_000)
+        link.begin(narrow)
+        began = SYSTEM_CLOCK.monotonic()
+        for _, writer in (one, other):
+            writer.write(b"".join(lines))
+        async with asyncio.timeout(PATIENCE_S):
+            for reader, _ in (one, other):
+                assert [await reader.readline() for _ in lines] == lines
+        took_s = SYSTEM_CLOCK.monotonic() - began
+        assert took_s >= 2 * sum(map(len, lines)) / 20_000 - 0.01
+        link.end(narrow)
+        began = SYSTEM_CLOCK.monotonic()
+        assert await asked(one, b"a\n") == b"a\n"
+        assert SYSTEM_CLOCK.monotonic() - began < took_s, "as wide as before"
 
 
 async def test_a_server_that_is_away_ends_the_connection() -> None:

@@ -40,6 +40,7 @@ GOOD = TortureResult(
     ),
     impossible=("cut to the broker: no proxy",),
     told={"taken_over": 4, "owner_fenced": 1},
+    other_lines=("Traceback (most recent call last):",),
     writers={"failed": 2, "rolled back": 1},
     backlog=0,
     parked=0,
@@ -67,6 +68,15 @@ def test_content_only_when_nothing_is_wrong(fault: str) -> None:
     bad = changed(report=dataclasses.replace(CLEAN, **one))
     assert not bad.ok
     assert verdict(bad) == f"Failed: 1 {fault.replace('_', ' ')} (seed 5)."
+
+
+def test_a_cluster_of_its_own_is_started_again_where_the_run_is_repeated() -> None:
+    """Its addresses were those of that run."""
+    kafka = changed(options=TortureOptions(broker="kafka://", cluster=True), broker="kafka://127.0.0.1:2,127.0.0.1:3")
+    assert "--broker kafka:// --cluster" in repeat_with(kafka)
+    nats = repeat_with(changed(options=TortureOptions(cluster=True), broker="nats://127.0.0.1:2,127.0.0.1:3"))
+    assert "--cluster" in nats
+    assert "--broker" not in nats
 
 
 def test_what_is_left_counts_as_wrong_too() -> None:

@@ -8,7 +8,9 @@ from collections import Counter
 from fencepost.testing.torture.records import Fault
 from fencepost.testing.torture.schedule import QUIET_S, Possible, draw
 
-ALL = Possible(network=("database", "broker"), writers=True, terminate=True, restart=("broker", "database"))
+ALL = Possible(
+    network=("database", "broker"), writers=True, terminate=True, restart=("broker", "database"), nodes=3, stutter=True
+)
 FILE = Possible(network=("broker",), restart=("broker",))
 
 
@@ -28,13 +30,14 @@ def test_every_kind_of_fault_comes_and_is_over_in_time() -> None:
     assert {(f.kind, f.whom, f.server) for f in faults} == {
         ("kill", "leader", None), ("kill", "standby", None), ("stop", "leader", None), ("pause", "leader", None),
         *((kind, "leader", server) for kind in ("cut", "half-open", "hold") for server in ("database", "broker")),
-        *((kind, "relays", server) for kind in ("cut", "slow") for server in ("database", "broker")),
+        *((kind, "relays", server) for kind in ("cut", "slow", "narrow") for server in ("database", "broker")),
         ("cut", "writers", "database"), ("half-open", "writers", "database"), ("terminate", "leader", "database"),
         ("restart", "database", "database"), ("restart", "broker", "broker"), ("late", "leader", "broker"),
+        ("node", "broker", "broker"), ("stutter", "broker", "broker"),
     }  # fmt: skip
     assert all(f.at_s > 0 and f.at_s + f.seconds <= 900 for f in faults)
     assert [f.number for f in faults] == list(range(1, len(faults) + 1))
-    assert Counter((f.kind, f.whom) for f in faults).most_common(1)[0][0] == ("kill", "leader")
+    assert Counter((f.kind, f.whom) for f in faults if f.kind != "node").most_common(1)[0][0] == ("kill", "leader")
 
 
 def test_pauses_last_from_0_3_to_3_leases_and_every_direction_is_half_open() -> None:
@@ -46,6 +49,19 @@ def test_pauses_last_from_0_3_to_3_leases_and_every_direction_is_half_open() -> 
     assert {f.by_force for f in faults if f.kind == "restart"} == {True, False}
     cuts = [f.seconds for f in faults if f.kind == "cut"]
     assert min(cuts) == 0 < max(cuts)
+
+
+def test_every_node_is_ended_in_either_way_and_stutters() -> None:
+    faults = draw(1, 3600, ALL, 4.0, 2.0)
+    ended = Counter(f.node for f in faults if f.kind == "node")
+    assert set(ended) == {0, 1, 2} == {f.node for f in faults if f.kind == "stutter"}
+    assert {f.by_force for f in faults if f.kind == "node"} == {True, False}
+    assert {f.node for f in faults if f.kind not in ("node", "stutter")} == {None}
+    assert all(0.02 <= f.delay_s <= 0.4 for f in faults if f.kind == "stutter")
+    widths = [f.bytes_per_s for f in faults if f.kind == "narrow"]
+    assert 5_000 <= min(widths) < 30_000 < 70_000 < max(widths) <= 100_000
+    alone = draw(1, 3600, Possible(stutter=True), 4.0, 2.0)
+    assert {f.node for f in alone if f.kind == "stutter"} == {None}, "a server that is no cluster"
 
 
 def test_faults_overlap_and_some_kills_stand_alone() -> None:
@@ -64,7 +80,7 @@ def _is_alone(fault: Fault, faults: tuple[Fault, ...]) -> bool:
 def test_nothing_impossible() -> None:
     faults = draw(1, 3600, FILE, 4.0, 2.0)
     assert {f.server for f in faults} == {None, "broker"}
-    assert not {f.kind for f in faults} & {"terminate"}
+    assert not {f.kind for f in faults} & {"terminate", "node", "stutter"}
     assert "writers" not in {f.whom for f in faults}
     alone = draw(1, 3600, Possible(standbys=False), 4.0, 2.0)
     assert {f.kind for f in alone} == {"kill", "pause", "stop"}
@@ -77,3 +93,9 @@ def test_a_fault_in_words() -> None:
     restart = Fault(number=1, at_s=1, kind="restart", whom="broker", server="broker", by_force=False, seconds=1)
     assert str(restart) == "restart broker (ordinary) for 1.0 s"
     assert str(Fault(number=1, at_s=1, kind="kill", whom="leader")) == "kill leader"
+    node = Fault(number=1, at_s=1, kind="node", whom="broker", server="broker", node=2, seconds=0.5)
+    assert str(node) == "node broker 3 (SIGKILL) for 0.5 s"
+    narrow = Fault(number=1, at_s=1, kind="narrow", whom="relays", server="broker", seconds=2, bytes_per_s=20_000)
+    assert str(narrow) == "narrow relays - broker for 2.0 s, 20 kB/s"
+    stutter = Fault(number=1, at_s=1, kind="stutter", whom="broker", server="broker", seconds=2, delay_s=0.1)
+    assert str(stutter) == "stutter broker for 2.0 s, 100 ms each"

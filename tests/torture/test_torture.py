@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +18,32 @@ from fencepost.history import Entry
 from fencepost.testing.torture.command import torture
 from fencepost.testing.torture.standby import program
 from tests.cli.process import run
+from tests.torture.kafka_home import kafka_home
 
 KEYS = {
     *("messages", "faults", "lost", "repeated", "out_of_order", "failovers"),
     *("failover_p50_s", "failover_p99_s", "failover_max_s"),
 }
 
-SEEDS = {"postgresql to kafka": "144", "sqlite to nats": "152", "standby": "165"}
+SEEDS = {
+    "postgresql to kafka": "377",
+    "nats": "107",
+    "nats cluster": "58",
+    "kafka cluster": "18",
+    "standby": "158",
+    "plugins": "1",
+}
 """So short a schedule does not have everything in it: these have much."""
+PLUGINS = ("loses_answers", "forgets_receipts", "acknowledges_early")
 
 pytestmark = pytest.mark.torture
 
 
-def tortured(tmp_path: Path, *arguments: str) -> dict[str, Any]:
+def tortured(tmp_path: Path, *arguments: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Run the command; its result, which must be without fault, and its report, which must be there."""
+    tmp_path.mkdir(exist_ok=True)
     options = ("--every", "1", "--json", "--report", "report", *arguments)
-    result = run("torture", *options, cwd=tmp_path, env={"TMPDIR": str(tmp_path)}, timeout_s=240)
+    result = run("torture", *options, cwd=tmp_path, env={"TMPDIR": str(tmp_path), **(env or {})}, timeout_s=400)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stderr == ""
     found: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
@@ -45,21 +56,29 @@ def tortured(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     report = json.loads((tmp_path / "report" / "report.json").read_text())
     assert report["faults"] == found["faults"] == sum(s["outcome"] == "done" for s in report["schedule"]) > 3
     assert "| kill |" in (tmp_path / "report" / "report.md").read_text()
-    assert not list(tmp_path.glob("fencepost-torture-*")), "its folder is removed"
+    assert not list(tmp_path.glob("fencepost-*")), "its folders are removed"
     return found
 
 
 def test_a5_a10_b5_postgresql_to_kafka(fresh_database: str, kafka_url: str, tmp_path: Path) -> None:
-    """Killed, paused, cut off from both servers."""
+    """Killed, held back, cut off from both servers."""
     servers = ("--database", fresh_database, "--broker", kafka_url)
     found = tortured(tmp_path, *servers, "--minutes", "0.15", "--seed", SEEDS["postgresql to kafka"])
     assert set(found["faults_by_kind"]) >= {"kill"}
 
 
-def test_a5_a10_d5_sqlite_to_nats(tmp_path: Path) -> None:
-    """And the broker is restarted, because it is the command's own."""
-    found = tortured(tmp_path, "--minutes", "0.15", "--seed", SEEDS["sqlite to nats"])
-    assert set(found["faults_by_kind"]) >= {"kill", "restart"}
+def test_a5_a10_d5_sqlite_to_nats_and_to_three_nodes_of_it(tmp_path: Path) -> None:
+    """Both at once. The broker is the command's own: it is restarted, or one of its nodes is killed. What was
+    acknowledged is on two other nodes, and relays and readers find them.
+    """
+    one, three = tmp_path / "one", tmp_path / "three"
+    with ThreadPoolExecutor() as both:
+        alone = both.submit(tortured, one, "--minutes", "0.15", "--seed", SEEDS["nats"])
+        cluster = both.submit(tortured, three, "--cluster", "--minutes", "0.15", "--seed", SEEDS["nats cluster"])
+    assert set(alone.result()["faults_by_kind"]) >= {"kill", "restart", "stutter", "narrow"}
+    found = cluster.result()
+    assert set(found["faults_by_kind"]) >= {"kill", "node"}
+    assert found["broker"].count(",") == 2
 
 
 def test_what_is_lost_repeated_and_reordered_is_told(
@@ -78,7 +97,7 @@ def test_what_is_lost_repeated_and_reordered_is_told(
     monkeypatch.setattr(NatsStage, "read_back", planted)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with pytest.raises(typer.Exit) as ended:
-        torture(minutes=0.05, every=1.0, seed=1, as_json=True, report=tmp_path / "report")
+        torture(minutes=0.05, every=1.0, seed=1, relays=1, as_json=True, report=tmp_path / "report")
     assert ended.value.exit_code == 1
     said = capsys.readouterr().out.splitlines()
     found = json.loads(said[-1])
@@ -91,6 +110,50 @@ def test_what_is_lost_repeated_and_reordered_is_told(
     committed = {json.loads(line)["id"] for line in (evidence / "committed.jsonl").read_text().splitlines()}
     read = {json.loads(line)["id"] for line in (evidence / "read-0.jsonl").read_text().splitlines()}
     assert len(committed - read) == 1
+
+
+def with_plugin(plugin: str, nats_url: str, tmp_path: Path) -> dict[str, Any]:
+    """The result of the command where the relays are given a broker plug-in of the tests' own."""
+    folder = tmp_path / plugin
+    folder.mkdir()
+    schedule = ("--minutes", "0.1", "--every", "1", "--relays", "1", "--seed", SEEDS["plugins"])
+    broker = f"tests.torture.{plugin}+{nats_url}"
+    env = {"TMPDIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = run("torture", "--broker", broker, *schedule, "--json", cwd=folder, env=env, timeout_s=200)
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    assert ended.returncode == (0 if found["ok"] else 1), ended.stdout + ended.stderr
+    return found
+
+
+def test_relays_with_a_broken_broker_plugin_are_found_out(nats_url: str, tmp_path: Path) -> None:
+    """Answers are lost in all three, which is no harm where receipts are kept. Without receipts messages are repeated,
+    and a batch that counts as published before the broker has it is lost.
+    """
+    with ThreadPoolExecutor() as all_at_once:
+        found = list(all_at_once.map(lambda plugin: with_plugin(plugin, nats_url, tmp_path), PLUGINS))
+    assert [(one["lost"] > 0, one["repeated"] > 0) for one in found] == [(False, False), (False, True), (True, False)]
+    assert [one["ok"] for one in found] == [True, False, False]
+    assert [one["unknown"] for one in found] == [0, 0, 0]
+    assert all(Path(one["evidence"]).is_dir() for one in found[1:])
+
+
+def own_kafka(folder: Path) -> str:
+    """Where Kafka is. Without it the test is skipped, or fails where CI is set."""
+    if (home := kafka_home(folder)) is not None:
+        return home
+    reason = "no Kafka: run `dev/services install kafka`"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.mark.long
+def test_a5_a10_postgresql_to_three_nodes_of_kafka_of_which_one_is_killed(fresh_database: str, tmp_path: Path) -> None:
+    """Topics and receipts are on three nodes, and two of them suffice."""
+    env = {"KAFKA_HOME": own_kafka(tmp_path)}
+    servers = ("--database", fresh_database, "--broker", "kafka://", "--cluster")
+    found = tortured(tmp_path, *servers, "--minutes", "0.5", "--seed", SEEDS["kafka cluster"], env=env)
+    assert found["faults_by_kind"]["node"] >= 1
 
 
 @pytest.mark.long

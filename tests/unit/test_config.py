@@ -145,7 +145,8 @@ def test_variables_in_values(tmp_path: Path) -> None:
         ('format = "yaml"', "log", ("[log] format", "'yaml'", "json")),
         ('level = "warn"', "log", ("[log] level", "did you mean 'warning'")),
         ("ttl_s = 0.1", "lease", ("[lease] ttl_s", "is 0.1", "from 0.5 to")),
-        ('url = "redis://x"', "lease", ("[lease] url", "no election is called 'redis'", "postgresql")),
+        ('url = "zookeeper://x"', "lease", ("[lease] url", "no election is called 'zookeeper'", "postgresql")),
+        ('prefix = "{shop}:outbox:"', "database", ("[database] prefix", "letters, digits or _")),
         ('"bad key" = 1', "log", ("unknown key [log] bad key", "line 10")),
     ],
 )

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fencepost import plugins
 from fencepost.config import Config, load
 from fencepost.demo.configuration import TTL_S, Setup
 
@@ -93,3 +94,19 @@ def test_without_a_configuration_the_defaults_hold(tmp_path: Path) -> None:
     assert demo.relay.name == "demo-r1"
     assert demo.broker.settings == {"receipts_topic": "demo-receipts"}
     assert demo.database.schema is None
+
+
+def test_further_settings_of_the_broker_reach_the_relays_and_the_reader(tmp_path: Path) -> None:
+    """Topics and streams of a cluster have copies."""
+    setup = Setup("r1", "sqlite:///x.db", "kafka://h:9092", None, set(), settings={"replication_factor": 3})
+    assert setup.broker().settings["replication_factor"] == 3
+    assert made(tmp_path, setup).broker.settings["replication_factor"] == 3
+
+
+def test_a_broker_is_spoken_to_behind_a_plug_in_of_somebody_elses() -> None:
+    """The reader uses the protocol, the relays the plug-in."""
+    setup = Setup("r1", "sqlite:///x.db", "shop.broker+nats://h:4222", None, set())
+    assert setup.broker().url == "nats://h:4222"
+    assert "shop.broker+nats://h:4222" in setup.written({})[1].values()
+    assert plugins.spoken("nats+tls://h:4222") == "nats+tls://h:4222"
+    assert plugins.spoken("nats://a.b+c@h:4222") == "nats://a.b+c@h:4222"

@@ -171,7 +171,12 @@ def test_text_for_people() -> None:
         (events.TakenOver(lane="o.0", token=1, receipts=1, duration_s=0.1), "0.100 s, 1 receipt read"),
         (events.ReceiptsSettled(lane="o.0", rows=1), "settled 1 message, already published"),
         (events.Settled(lane="o.0", rows=1, expected=1), "settled 1 message"),
-        (events.Settled(lane="o.0", rows=1, expected=2), "settled 1 message of 2: others had settled the rest"),
+        (events.Settled(lane="o.0", rows=1, expected=2), "settled 1 message of 2: others had settled or"),
+        (
+            events.RowsVanished(lane="o.0", rows=2, first=7, last=9, message_ids=("a", "b")),
+            "lost: 2 messages at positions 7 to 9, deleted by somebody else before they were published "
+            "(a truncated table?): a, b",
+        ),
         (events.MessageParked(lane="o.0", message_id="m", topic="t", attempts=1, cause="c"), "after 1 attempt: c"),
         (events.CircuitOpened(lane="o.0", cause="c", failures=1, delay_s=1.0), "in 1.0 s (1 failure): c"),
         (events.CircuitOpened(lane="o.0", cause="c", failures=2, delay_s=1.0), "in 1.0 s (2 failures): c"),

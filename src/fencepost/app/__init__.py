@@ -4,6 +4,7 @@ from fencepost.app.build import Parts, broker, database, lane, lease_store, owne
 from fencepost.app.checking import CheckReport, check
 from fencepost.app.embedding import Running, relaying
 from fencepost.app.findings import Finding
+from fencepost.app.purging import purge, purgeable
 from fencepost.app.status import Monitor, StatusReport, status
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "lease_store",
     "owner",
     "parts",
+    "purge",
+    "purgeable",
     "relay",
     "relaying",
     "schema",

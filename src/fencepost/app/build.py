@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from types import ModuleType
+from typing import Any, TypeVar
 
 from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK, Clock
@@ -15,6 +17,7 @@ from fencepost.config import Config
 from fencepost.config.problems import raise_all
 from fencepost.errors import ConfigurationError, MissingExtra, UnknownPlugin
 from fencepost.events import Observer
+from fencepost.existing import ExistingTable
 from fencepost.ports import Broker, BrokerOptions, DatabaseOptions, Lane, LeaseOptions, LeaseStore, Schema, Source
 from fencepost.relay import Relay, RelayOptions
 
@@ -67,6 +70,7 @@ def relay(config: Config, observer: Observer, clock: Clock = SYSTEM_CLOCK) -> Re
         delivery=config.relay.delivery,
         retry_base_s=config.relay.retry_base_s,
         retry_cap_s=config.relay.retry_cap_s,
+        retention_s=config.database.retention_s,
     )
     return Relay(built.source, built.broker, built.leases, lane(config), owner(clock), options, observer, clock)
 
@@ -84,7 +88,7 @@ def owner(clock: Clock = SYSTEM_CLOCK) -> str:
 def source(config: Config, clock: Clock = SYSTEM_CLOCK) -> Source:
     """The outbox. Raises UnknownPlugin, MissingExtra or ConfigurationError."""
     with _placed(config, "database"):
-        plugin = plugins.load("database", plugins.name_of("database", config.database.url))
+        plugin = _database_plugin(config)
         built: Source = plugin.source(database(config, clock))
     return built
 
@@ -92,17 +96,43 @@ def source(config: Config, clock: Clock = SYSTEM_CLOCK) -> Source:
 def schema(config: Config) -> Schema:
     """The tables of the outbox. Raises what ``source`` raises."""
     with _placed(config, "database"):
-        plugin = plugins.load("database", plugins.name_of("database", config.database.url))
+        plugin = _database_plugin(config)
         built: Schema = plugin.schema(database(config))
     return built
+
+
+def _database_plugin(config: Config) -> ModuleType:
+    """The plug-in, which says in ``OFFERS`` what it has of that which not every database has."""
+    name = plugins.name_of("database", config.database.url)
+    plugin = plugins.load("database", name)
+    offers = getattr(plugin, "OFFERS", ())
+    if config.database.settle != "delete" and config.database.settle not in offers:
+        what = f'settle = "{config.database.settle}" is not possible in {name}'
+        raise ConfigurationError(what, remedy='leave settle out, or write settle = "delete"')
+    if config.existing.table is not None and "existing" not in offers:
+        raise ConfigurationError(
+            f"an existing table cannot be the outbox in {name}", remedy="leave the section [existing] out"
+        )
+    return plugin
 
 
 def database(config: Config, clock: Clock = SYSTEM_CLOCK) -> DatabaseOptions:
     """What a database plug-in is told."""
     section = config.database
     return DatabaseOptions(
-        url=section.url, schema=section.schema, prefix=section.prefix, timeout_s=section.timeout_s, clock=clock
+        url=section.url,
+        schema=section.schema,
+        prefix=section.prefix,
+        timeout_s=section.timeout_s,
+        clock=clock,
+        settle=section.settle,
+        table=_existing(config),
     )
+
+
+def _existing(config: Config) -> ExistingTable | None:
+    given: dict[str, Any] = dataclasses.asdict(config.existing)
+    return None if config.existing.table is None else ExistingTable(**given)
 
 
 def broker(config: Config, clock: Clock = SYSTEM_CLOCK) -> Broker:
@@ -156,4 +186,4 @@ def _place(config: Config, section: str) -> str:
     named = "database" if section == "lease" and config.lease.url is None else section
     if named in config.places and not getattr(getattr(config, section), "settings", None):
         return f"[{named}] url ({config.places[named]})"
-    return f"[{section}] in {config.file}" if config.file else f"[{section}] in the environment"
+    return f"[{section}] in {config.file or config.origin}"

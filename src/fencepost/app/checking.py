@@ -11,7 +11,7 @@ from fencepost.app import build
 from fencepost.app.findings import Finding, Level, failed
 from fencepost.config import Config, mask_url
 from fencepost.errors import FencepostError, SchemaMissing
-from fencepost.ports import Capabilities, Delivery, Lane, LeaseStore, Source
+from fencepost.ports import Capabilities, Delivery, Lane, LeaseStore, Limited, Source
 from fencepost.relay.service import require
 from fencepost.words import counted
 
@@ -95,14 +95,17 @@ async def _database(config: Config) -> list[Finding]:
     shown = mask_url(config.database.url)
     missing = await build.schema(config).missing()
     if missing:
-        what = f"{shown}: these tables are missing: {', '.join(missing)}"
+        those = "tables, or parts of them," if config.database.settle == "mark" else "tables"
+        what = f"{shown}: these {those} are missing: {', '.join(missing)}"
         return [Finding(part="database", level="error", what=what, remedy=_TABLES_REMEDY)]
     source = build.source(config)
     session = await source.connect()
     await session.close()
     backlog = await source.backlog()
     what = f"{shown}: connected, {counted(backlog.pending, 'message')} waiting"
-    findings = [Finding(part="database", level="ok", what=what), *await _advice(source)]
+    findings = [Finding(part="database", level="ok", what=what), *await _advice(source), *_retention(config)]
+    if isinstance(source, Limited):
+        findings += [Finding(part="database", level="warning", what=f"limit: {line}") for line in source.limits]
     if backlog.parked:
         what = f"{counted(backlog.parked, 'message')} parked"
         findings.append(
@@ -114,6 +117,13 @@ async def _database(config: Config) -> list[Finding]:
 async def _advice(source: Source) -> list[Finding]:
     lines = await source.advice() if isinstance(source, Advising) else ()
     return [Finding(part="database", level="warning", what=line) for line in lines]
+
+
+def _retention(config: Config) -> list[Finding]:
+    if config.database.settle != "mark" or config.database.retention_s is not None:
+        return []
+    remedy = "set [database] retention_s (seconds), or run `fencepost purge --older-than ...` from time to time"
+    return [Finding(part="database", level="warning", what="settled rows stay for ever", remedy=remedy)]
 
 
 async def _lease(config: Config) -> list[Finding]:
@@ -173,7 +183,7 @@ async def _look(config: Config) -> None:
 
 def _delivery(config: Config, capabilities: Capabilities, *, stopped: bool) -> list[Finding]:
     try:
-        require(config.relay.delivery, capabilities)
+        require(config.relay.delivery, capabilities, build.source(config) if config.existing.table else None)
     except FencepostError as error:
         return [failed("delivery", error)]
     given = capabilities.delivery.value  # a relay takes the strongest that there is, whatever the least was to be

@@ -10,14 +10,18 @@ from fencepost import app
 from fencepost.cli import output
 from fencepost.cli.failures import MANNER, OK, PROBLEM_FOUND, UNREACHABLE
 from fencepost.cli.settings import load_config
-from fencepost.config import masked
+from fencepost.config import Config, masked
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
 def check(file: Path | None, *, as_json: bool) -> int:
     """Report; the exit code."""
-    config = load_config(file)
+    return show(load_config(file), as_json=as_json)
+
+
+def show(config: Config, *, as_json: bool) -> int:
+    """The same with a configuration."""
     report = asyncio.run(app.check(config))
     if as_json:
         output.json_line({"ok": report.ok, **dataclasses.asdict(_scrubbed(report)), "configuration": masked(config)})

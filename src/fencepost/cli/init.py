@@ -42,10 +42,14 @@ name = {name}
 # Where your service writes its messages: the database that it already has.
 #   sqlite:///relative.db   sqlite:////absolute.db
 #   postgresql://user:${{DB_PASSWORD}}@host:5432/name
+#   redis://user:${{DB_PASSWORD}}@host:6379/0
+#   dynamodb://eu-west-1/     credentials from the environment, ~/.aws or the machine's role
 url = {database}
 # schema = "public"           # where the tables are; the connection's default where it is absent
 # prefix = "fencepost_"       # what the tables' names begin with
 # timeout_s = 30.0            # for one answer of the database
+# settle = "delete"           # or "mark": published rows stay, with the time
+# retention_s = 604800.0      # with "mark": they are purged after so long; left out, never
 
 [broker]
 # Where the messages go.

@@ -58,7 +58,7 @@ def program(*, pretty: bool) -> TyperGroup:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     cli.callback()(_root)
-    for command in (init, check, relay, status, demo):
+    for command in (init, check, relay, status, purge, demo):
         cli.command()(command)
     tables = typer.Typer(no_args_is_help=True, rich_markup_mode=mode, help=_schema.__doc__)
     tables.command("print")(schema_print)
@@ -164,6 +164,31 @@ def status(
     from fencepost.cli import status as command
 
     _interruptible(lambda: command.status(config, watch=watch, every_s=every, as_json=as_json))
+
+
+def purge(
+    config: ConfigFile = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="How long ago a row was settled: 90s, 30m, 12h, 7d. Default: [database] retention_s."
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=100_000, help="Rows of one transaction.")] = 1000,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count them and change nothing.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Remove settled rows that are old enough.
+
+    For outboxes with settle = "mark". What is not settled is never touched: not what waits, is delayed, is being sent
+    or is parked, whatever its age. Interrupting it is harmless.
+
+    Example: fencepost purge --older-than 30d --dry-run
+    """
+    from fencepost.cli import purge as command
+
+    _interruptible(lambda: command.purge(config, older_than=older_than, batch=batch, dry_run=dry_run, as_json=as_json))
 
 
 def demo(

@@ -20,7 +20,11 @@ from fencepost.relay import Relay
 
 def relay(file: Path | None) -> None:
     """Publish until stopped. Raises FixError where a person must change something before it can start."""
-    config = load_config(file)
+    run(load_config(file))
+
+
+def run(config: Config) -> None:
+    """The same with a configuration. Its secrets are replaced by ``MANNER.scrub``."""
     as_json = config.log.format == "json" or (config.log.format == "auto" and not sys.stdout.isatty())
     configure(as_json=as_json, level=config.log.level, stream=sys.stdout)
     observer = LogObserver(scrub=MANNER.scrub)

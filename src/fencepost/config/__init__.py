@@ -1,11 +1,12 @@
 """The configuration: a TOML file and environment variables, checked as a whole, as frozen records."""
 
 from fencepost.config.problems import ConfigurationErrors
-from fencepost.config.reader import ENV_FILE, FILE_NAME, load
+from fencepost.config.reader import ENV_FILE, FILE_NAME, load, made
 from fencepost.config.records import (
     BrokerConfig,
     Config,
     DatabaseConfig,
+    ExistingConfig,
     LeaseConfig,
     LogConfig,
     RelayConfig,
@@ -19,10 +20,12 @@ __all__ = [
     "Config",
     "ConfigurationErrors",
     "DatabaseConfig",
+    "ExistingConfig",
     "LeaseConfig",
     "LogConfig",
     "RelayConfig",
     "load",
+    "made",
     "mask_url",
     "masked",
     "scrubber",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +44,13 @@ def from_file(path: Path) -> list[Entry]:
             f"{path} is not valid TOML: {error}", remedy="texts need quotes, every section is written [section]"
         ) from error
     lines = _line_numbers(text)
+    return from_tree(tree, lambda section, name: _place(path, lines, section, name))
+
+
+def from_tree(tree: Mapping[str, object], place: Callable[[str, str], str]) -> list[Entry]:
+    """The entries of sections that hold keys. ``place`` says where a section's key was written."""
     return [
-        Entry(section, name, value, _place(path, lines, section, name))
+        Entry(section, name, value, place(section, name))
         for section, table in tree.items()
         for name, value in (list(_flat(table)) if isinstance(table, dict) else []) or _itself(section, table)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,10 +10,20 @@ from fencepost import plugins
 from fencepost.config import entries as written
 from fencepost.config.entries import Entry
 from fencepost.config.problems import raise_all
-from fencepost.config.records import SECTIONS, Config, default_of, has_settings, required, rules
+from fencepost.config.records import (
+    SECTIONS,
+    TABLE_PREFIX,
+    TABLE_PREFIX_MEANT,
+    Config,
+    default_of,
+    has_settings,
+    required,
+    rules,
+)
 from fencepost.config.secrets import MASK, looks_secret
 from fencepost.config.values import checked, expanded
 from fencepost.errors import ConfigurationError
+from fencepost.existing import problems
 
 FILE_NAME = "fencepost.toml"
 ENV_FILE = "FENCEPOST_CONFIG"
@@ -31,11 +41,34 @@ def load(file: Path | None, env: Mapping[str, str]) -> Config:
     from_file = written.from_file(path) if path else []
     from_env, errors = written.from_environment(env)
     entries = _merged(from_file, from_env)
-    errors += written.unknown(entries)
-    sections, wrong = _values(entries, env)
-    errors += wrong + _missing(sections, entries, path) + _contradictions(sections) + _refused(sections, entries)
-    raise_all(errors)
-    return _config(sections, path, {entry.section: entry.place for entry in entries if entry.key == "url"})
+    sections, wrong = _checked(entries, lambda entry: expanded(entry, env))
+    raise_all(errors + wrong + _missing(sections, entries, *_where_to_add(path)))
+    return Config(**_records(sections), file=path, places=_places(entries))
+
+
+def made(sections: Mapping[str, object], *, origin: str, places: Mapping[str, str] | None = None) -> Config:
+    """The configuration that a program gives: sections that hold keys, None for a key that is not given.
+
+    Nothing else is read, and ``${...}`` stays as it is. ``origin`` says in an error where it was written, ``places``
+    the same for sections that come from elsewhere. Raises what ``load`` raises.
+    """
+    given = written.from_tree(sections, lambda section, _: (places or {}).get(section, origin))
+    entries = [entry for entry in given if entry.value is not None]
+    checked_sections, errors = _checked(entries, lambda entry: entry.value)
+    remedy = f"""add it to {origin}: {{{{"{{}}": {{{{"{{}}": "..."}}}}}}}}"""
+    raise_all(errors + _missing(checked_sections, entries, origin, remedy))
+    return Config(**_records(checked_sections), origin=origin, places=_places(entries))
+
+
+def _checked(entries: list[Entry], value_of: Callable[[Entry], object]) -> tuple[_Sections, list[ConfigurationError]]:
+    """Every section with its checked values, and everything that is wrong but what is missing."""
+    errors = written.unknown(entries)
+    sections, wrong = _values(entries, value_of)
+    return sections, errors + wrong + _contradictions(sections, entries) + _refused(sections, entries)
+
+
+def _places(entries: Iterable[Entry]) -> dict[str, str]:
+    return {entry.section: entry.place for entry in entries if entry.key == "url"}
 
 
 def _find(file: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -51,7 +84,9 @@ def _merged(from_file: Iterable[Entry], from_env: Iterable[Entry]) -> list[Entry
     return list({(entry.section, entry.key): entry for entry in (*from_file, *from_env)}.values())
 
 
-def _values(entries: Iterable[Entry], env: Mapping[str, str]) -> tuple[_Sections, list[ConfigurationError]]:
+def _values(
+    entries: Iterable[Entry], value_of: Callable[[Entry], object]
+) -> tuple[_Sections, list[ConfigurationError]]:
     sections: _Sections = {name: {"settings": {}} if has_settings(name) else {} for name in SECTIONS}
     errors: list[ConfigurationError] = []
     for entry in entries:
@@ -59,7 +94,7 @@ def _values(entries: Iterable[Entry], env: Mapping[str, str]) -> tuple[_Sections
         if entry.key not in known and not (entry.key and entry.section in SECTIONS and has_settings(entry.section)):
             continue  # unknown, and reported as that
         try:
-            value = checked(entry, known.get(entry.key), expanded(entry, env))
+            value = checked(entry, known.get(entry.key), value_of(entry))
         except ConfigurationError as error:
             errors.append(error)
             continue
@@ -68,12 +103,16 @@ def _values(entries: Iterable[Entry], env: Mapping[str, str]) -> tuple[_Sections
     return sections, errors
 
 
-def _missing(sections: _Sections, entries: Iterable[Entry], path: Path | None) -> list[ConfigurationError]:
+def _where_to_add(path: Path | None) -> tuple[str, str]:
+    """Where something is missing, and what to do about it."""
+    if path:
+        return str(path), f'add it to {path}: [{{}}] {{}} = "..."'
+    place = f"there is no {FILE_NAME} here, and no variable of the environment says it"
+    return place, "run `fencepost init` to write one, or pass --config FILE"
+
+
+def _missing(sections: _Sections, entries: Iterable[Entry], place: str, remedy: str) -> list[ConfigurationError]:
     was_written = {(entry.section, entry.key) for entry in entries}
-    place = str(path) if path else f"there is no {FILE_NAME} here, and no variable of the environment says it"
-    remedy = (
-        f'add it to {path}: [{{}}] {{}} = "..."' if path else "run `fencepost init` to write one, or pass --config FILE"
-    )
     return [
         ConfigurationError(f"[{section}] {key} is missing ({place})", remedy=remedy.format(section, key))
         for section in sections
@@ -82,8 +121,43 @@ def _missing(sections: _Sections, entries: Iterable[Entry], path: Path | None) -
     ]
 
 
-def _contradictions(sections: _Sections) -> list[ConfigurationError]:
-    relay = sections["relay"]
+def _contradictions(sections: _Sections, entries: Iterable[Entry]) -> list[ConfigurationError]:
+    database = sections["database"]
+    kept = [*_nothing_to_keep(database, entries), *_existing(sections, entries)]
+    return [*_pauses(sections["relay"]), *_table_names(database, entries), *kept]
+
+
+def _existing(sections: _Sections, entries: Iterable[Entry]) -> list[ConfigurationError]:
+    """A section without a place for what is missing has its first key's."""
+    places = {entry.key: entry.place for entry in entries if entry.section == "existing"}
+    if not places:
+        return []
+    database, first = sections["database"], next(iter(places.values()))
+    found = problems(sections["existing"], settle=database.get("settle", "delete"), retention="retention_s" in database)
+    return [
+        ConfigurationError(f"[existing] {key} ({places.get(key, first)}) {what}", remedy=remedy)
+        for key, what, remedy in found
+    ]
+
+
+def _nothing_to_keep(database: Mapping[str, Any], entries: Iterable[Entry]) -> list[ConfigurationError]:
+    where = [entry.where for entry in entries if (entry.section, entry.key) == ("database", "retention_s")]
+    if database.get("settle") == "mark":
+        return []
+    remedy = 'write settle = "mark" as well, or leave it out'
+    return [ConfigurationError(f"{each}: settled rows are deleted at once", remedy=remedy) for each in where]
+
+
+def _table_names(database: Mapping[str, Any], entries: Iterable[Entry]) -> list[ConfigurationError]:
+    """What is a prefix of keys is not one of tables."""
+    prefix, url = database.get("prefix", ""), database.get("url", "")
+    if not prefix or not url or TABLE_PREFIX.match(prefix) or plugins.name_of("database", url) == "redis":
+        return []
+    where = [entry.where for entry in entries if (entry.section, entry.key) == ("database", "prefix")]
+    return [ConfigurationError(f"{each} is {prefix!r}", remedy=f"write {TABLE_PREFIX_MEANT}") for each in where]
+
+
+def _pauses(relay: Mapping[str, Any]) -> list[ConfigurationError]:
     base = relay.get("retry_base_s", default_of("relay", "retry_base_s"))
     cap = relay.get("retry_cap_s", default_of("relay", "retry_cap_s"))
     if base > cap:
@@ -114,6 +188,5 @@ def _placed(entry: Entry, value: object, error: ConfigurationError) -> Configura
     return ConfigurationError(f"{entry.where}: {what}", remedy=error.remedy)
 
 
-def _config(sections: _Sections, path: Path | None, places: Mapping[str, str]) -> Config:
-    records = {name: cast("Any", record)(**sections[name]) for name, record in SECTIONS.items()}
-    return Config(**records, file=path, places=places)
+def _records(sections: _Sections) -> dict[str, Any]:
+    return {name: cast("Any", record)(**sections[name]) for name, record in SECTIONS.items()}

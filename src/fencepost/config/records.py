@@ -8,12 +8,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 REQUIRED: Any = dataclasses.MISSING
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
-_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}\Z")
+TABLE_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}\Z")
+_PREFIX = re.compile(r"[A-Za-z_{][A-Za-z0-9_{}:.-]{0,79}\Z")  # of keys, as in Redis, too
 _URI_REFERENCE = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,255}\Z")
 
 
@@ -29,6 +30,8 @@ class Rule:
     meant: str = ""
     plugin: str = ""
     """The kind of plug-in that the value, a URL, names."""
+    or_number: bool = False
+    """A text that may be written as a whole number, too."""
 
 
 def key(default: Any, kind: type, **limits: Any) -> Any:
@@ -36,7 +39,10 @@ def key(default: Any, kind: type, **limits: Any) -> Any:
     return field(default=default, metadata={"rule": Rule(kind=kind, **limits)})
 
 
-_TABLE_PREFIX = {"pattern": _PREFIX, "meant": "a letter or _ and then up to 39 letters, digits or _"}
+_entry = key  # in a section that has a key of this name
+
+TABLE_PREFIX_MEANT = "a letter or _ and then up to 39 letters, digits or _"
+_KEY_PREFIX = {"pattern": _PREFIX, "meant": f"{TABLE_PREFIX_MEANT}; in Redis also {{ }} : . - and up to 79"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +65,17 @@ class RelayConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseConfig:
-    """``[database]``: where the outbox is. An absent ``schema`` is the connection's default."""
+    """``[database]``: where the outbox is. An absent ``schema`` is the connection's default.
+
+    ``retention_s`` is for settled rows that stay; where it is absent they stay for ever.
+    """
 
     url: str = key(REQUIRED, str, plugin="database")
     schema: str | None = key(None, str)
-    prefix: str = key("fencepost_", str, **_TABLE_PREFIX)
+    prefix: str = key("fencepost_", str, **_KEY_PREFIX)
     timeout_s: float = key(30.0, float, low=0.1, high=3600)
+    settle: Literal["delete", "mark"] = key("delete", str, choices=("delete", "mark"))
+    retention_s: float | None = key(None, float, low=0.0, high=10 * 366 * 86_400)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +99,33 @@ class LeaseConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingConfig:
+    """``[existing]``: a table of somebody else that is the outbox. ``fencepost.existing.ExistingTable`` has the same
+    fields; without ``table`` there is none.
+    """
+
+    table: str | None = _entry(None, str)
+    position: str | None = _entry(None, str)
+    topic: str | None = _entry(None, str)
+    payload: str | None = _entry(None, str)
+    id: str = _entry("id", str)
+    key: str | None = _entry(None, str)
+    version: str | None = _entry(None, str)
+    type: str = _entry("message", str)
+    headers: str | None = _entry(None, str)
+    content_type: str = _entry("application/json", str)
+    occurred_at: str | None = _entry(None, str)
+    state: str | None = _entry(None, str)
+    pending: str | None = _entry(None, str, or_number=True)
+    in_doubt: str | None = _entry(None, str, or_number=True)
+    settled: str | None = _entry(None, str, or_number=True)
+    parked: str | None = _entry(None, str, or_number=True)
+    settled_at: str | None = _entry(None, str)
+    attempts: str | None = _entry(None, str)
+    last_error: str | None = _entry(None, str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """``[log]``. ``format`` "auto" is text on a terminal and JSON lines elsewhere."""
 
@@ -97,7 +135,7 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """A whole configuration. ``file`` is where it was read, None where it came from the environment alone.
+    """A whole configuration. ``file`` is where it was read; where there is none, ``origin`` says it in words.
 
     ``places`` says of each section's URL where it was written ("fencepost.toml line 6").
     """
@@ -106,8 +144,10 @@ class Config:
     database: DatabaseConfig
     broker: BrokerConfig
     lease: LeaseConfig = LeaseConfig()
+    existing: ExistingConfig = ExistingConfig()
     log: LogConfig = LogConfig()
     file: Path | None = None
+    origin: str = "the environment"
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -126,6 +166,7 @@ SECTIONS: Mapping[str, type] = {
     "database": DatabaseConfig,
     "broker": BrokerConfig,
     "lease": LeaseConfig,
+    "existing": ExistingConfig,
     "log": LogConfig,
 }
 

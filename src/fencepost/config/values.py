@@ -81,6 +81,8 @@ def _check_blanks(entry: Entry, value: str) -> None:
 def _of_kind(entry: Entry, rule: Rule, value: object) -> object:
     if rule.kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
+    if rule.or_number and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
     if type(value) is not rule.kind or (isinstance(value, float) and not math.isfinite(value)):
         raise ConfigurationError(f"{entry.where} is {_shown(entry, value)}", remedy=f"it must be {_KINDS[rule.kind]}")
     return value

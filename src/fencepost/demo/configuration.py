@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 
+from fencepost import plugins
 from fencepost.config import Config
 from fencepost.config.secrets import looks_secret
 from fencepost.ports import BrokerOptions
@@ -26,24 +27,32 @@ _OWN = {
 
 class Setup:
     """``run_id`` and ``purpose`` make the names. ``database`` and ``broker`` are URLs; ``config`` says the rest where
-    it is given, of the sections in ``used``.
+    it is given, of the sections in ``used``; ``settings`` are further keys of ``[broker]``.
     """
 
     def __init__(
-        self, run_id: str, database: str, broker: str, config: Config | None, used: set[str], purpose: str = "demo"
+        self,
+        run_id: str,
+        database: str,
+        broker: str,
+        config: Config | None,
+        used: set[str],
+        purpose: str = "demo",
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.topic = f"fencepost-{purpose}-{run_id}"
         self._sections: dict[str, _Section] = {name: _taken(config, name) if name in used else {} for name in _OWN}
         self._sections["relay"]["name"] = f"{purpose}-{run_id}"
         self._sections["database"] |= {"url": database, "prefix": f"fencepost_{purpose}_{run_id}_"}
-        self._sections["broker"] |= {"url": broker}
+        self._sections["broker"] |= {"url": broker, **(settings or {})}
         self._sections["lease"]["ttl_s"] = TTL_S
         self._sections["log"] = {"format": "json"}
 
     def broker(self) -> BrokerOptions:
-        """What a broker's plug-in would be told."""
+        """What the plug-in of the broker that is spoken to would be told."""
         settings = {name: v for name, v in self._sections["broker"].items() if name not in {"url", "timeout_s"}}
-        return BrokerOptions(url=str(self._sections["broker"]["url"]), source="/demo", settings=settings)
+        url = plugins.spoken(str(self._sections["broker"]["url"]))
+        return BrokerOptions(url=url, source="/demo", settings=settings)
 
     def written(self, settings: Mapping[str, object]) -> tuple[str, dict[str, str]]:
         """A configuration file with further keys of ``[broker]``, and the environment that it needs.

@@ -1,12 +1,16 @@
-"""How a demonstration works with a database: one function on a SQLAlchemy connection, in one transaction."""
+"""How a demonstration works with a database: one function on its connection, in one transaction.
+
+The connection is SQLAlchemy's, or with Redis a pipeline.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -16,9 +20,18 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.errors import ConfigurationError, FixError, Unavailable
+from fencepost.ports import DatabaseOptions
 
 T = TypeVar("T")
-Work = Callable[[sa.Connection], T]
+Work = Callable[[Any], T]
+
+
+_END_SESSIONS = sa.text(
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE client_port = ANY(:ports)"
+).bindparams(sa.bindparam("ports", type_=sa.ARRAY(sa.Integer)))
+_MARIADB_SESSIONS = sa.text(
+    "SELECT id FROM information_schema.processlist WHERE SUBSTRING_INDEX(host, ':', -1) IN :ports"
+).bindparams(sa.bindparam("ports", expanding=True))
 
 
 class Database(Protocol):
@@ -31,6 +44,10 @@ class Database(Protocol):
 
         Raises RetryError, FixError, or the application's own errors.
         """
+        ...
+
+    async def end_sessions(self, ports: Sequence[int]) -> None:
+        """End the sessions that come from these ports of this machine, from the server's side."""
         ...
 
     async def close(self) -> None:
@@ -80,6 +97,9 @@ class _Sqlite:
                 connection.commit()
             return result
 
+    async def end_sessions(self, ports: Sequence[int]) -> None:
+        """A file has no sessions."""
+
     async def close(self) -> None:
         """See Database."""
         self._engine.dispose()
@@ -121,9 +141,90 @@ class _Postgresql:
         except self._errors as error:
             raise self._fault_of(error, "the table of orders") from error
 
+    async def end_sessions(self, ports: Sequence[int]) -> None:
+        """See Database."""
+        await self.run(lambda connection: connection.execute(_END_SESSIONS, {"ports": list(ports)}).scalar_one())
+
     async def close(self) -> None:
         """See Database."""
         await self._engine.dispose()
 
 
-_KINDS: dict[str, Callable[[str], Database]] = {"postgresql": _Postgresql, "sqlite": _Sqlite}
+class _Mariadb:
+    """A server: MariaDB or MySQL."""
+
+    def __init__(self, url: str) -> None:
+        from fencepost.databases.mariadb.faults import ERRORS, fault_of
+        from fencepost.sql.mariadb_address import connect_arguments
+
+        self._errors, self._fault_of = ERRORS, fault_of
+        arguments = connect_arguments(url) | {"autocommit": False}
+        self._engine = create_async_engine("mysql+asyncmy://", connect_args=arguments)
+
+    async def run(self, work: Work[T], *, keep: bool = True, open_s: float = 0.0) -> T:
+        """See Database."""
+        with self._speaking():
+            async with self._engine.connect() as connection:
+                result = await connection.run_sync(work)
+                await SYSTEM_CLOCK.sleep(open_s)
+                if keep:
+                    await connection.commit()
+                return result
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        """Deadlocks and lost connections pass here; what a person must change does not."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._fault_of(error.orig or error, "the table of orders") from error
+        except self._errors as error:
+            raise self._fault_of(error, "the table of orders") from error
+
+    async def end_sessions(self, ports: Sequence[int]) -> None:
+        """See Database."""
+        theirs = _MARIADB_SESSIONS.bindparams(ports=[str(port) for port in ports])
+        for number in await self.run(lambda connection: list(connection.execute(theirs).scalars())):
+            with suppress(FixError, Unavailable):  # gone already
+                await self.run(partial(_kill, number=int(number)))
+
+    async def close(self) -> None:
+        """See Database."""
+        await self._engine.dispose()
+
+
+def _kill(connection: Any, *, number: int) -> None:
+    connection.exec_driver_sql(f"KILL CONNECTION {number}")
+
+
+def _dynamodb(url: str) -> Database:
+    plugins.load("database", "dynamodb").source(DatabaseOptions(url=url))  # says which extra is missing
+    from fencepost.demo.dynamodb_ledger import DynamoDatabase
+
+    return DynamoDatabase(url)
+
+
+def _mongodb(url: str) -> Database:
+    plugins.load("database", "mongodb")  # says which extra is missing
+    from fencepost.demo.mongodb_ledger import MongoDatabase
+
+    return MongoDatabase(url)
+
+
+def _redis(url: str) -> Database:
+    plugins.load("database", "redis")  # says which extra is missing
+    from fencepost.demo.redis_ledger import RedisDatabase
+
+    return RedisDatabase(url)
+
+
+_KINDS: dict[str, Callable[[str], Database]] = {
+    "dynamodb": _dynamodb,
+    "mariadb": _Mariadb,
+    "mongodb": _mongodb,
+    "mongodb-embedded": _mongodb,
+    "mysql": _Mariadb,
+    "postgresql": _Postgresql,
+    "redis": _redis,
+    "sqlite": _Sqlite,
+}

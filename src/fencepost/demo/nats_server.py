@@ -45,6 +45,11 @@ class NatsServer:
             send(self._process, signal.SIGKILL)
             await self._process.wait()
 
+    def send(self, number: signal.Signals) -> None:
+        """A signal; nothing where it does not run."""
+        if self._process is not None:
+            send(self._process, number)
+
     async def stop(self) -> None:
         """End it in the ordinary way."""
         if self._process is not None:

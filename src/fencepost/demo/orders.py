@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import sqlalchemy as sa
+from typing import Any
 
 from fencepost.clock import Clock
 from fencepost.demo.chance import Chance
 from fencepost.demo.databases import Database
+from fencepost.demo.ledgers import Ledger
 from fencepost.history import Entry
-from fencepost.outbox import Outbox
 
 CUSTOMERS = 50
 ROLLBACK_SHARE = 0.1
@@ -29,29 +28,24 @@ class Tally:
 
 
 class Orders:
-    """The table of orders under a prefix, and the outbox beside it."""
+    """The orders of one demonstration."""
 
-    def __init__(self, database: Database, schema: str | None, prefix: str, topic: str, clock: Clock) -> None:
-        self._database, self._topic, self._clock = database, topic, clock
-        self._outbox = Outbox(schema=schema, prefix=prefix)
-        self._metadata = sa.MetaData(schema=schema)
-        self._table = sa.Table(
-            f"{prefix}orders",
-            self._metadata,
-            sa.Column("id", sa.String(36), primary_key=True),
-            sa.Column("customer", sa.String(40), nullable=False),
-            sa.Column("version", sa.BigInteger, nullable=False),
-            sa.Column("cents", sa.Integer, nullable=False),
-        )
+    def __init__(self, database: Database, ledger: Ledger, clock: Clock) -> None:
+        self._database, self._ledger, self._clock = database, ledger, clock
         self.tally = Tally()
 
+    @property
+    def savepoints(self) -> bool:
+        """Whether a part of a transaction can be taken back."""
+        return self._ledger.savepoints
+
     async def create(self) -> None:
-        """Create the table."""
-        await self._database.run(self._metadata.create_all)
+        """Make room for them."""
+        await self._ledger.create()
 
     async def drop(self) -> None:
-        """Drop the table."""
-        await self._database.run(self._metadata.drop_all)
+        """Remove them, and the outbox."""
+        await self._ledger.drop()
 
     async def write(self, rate_per_s: float, chance: Chance, stop: asyncio.Event) -> None:
         """Place orders, each in a transaction of its own, until ``stop``; some are rolled back at the last moment."""
@@ -65,8 +59,8 @@ class Orders:
         begun, keep = self._clock.monotonic(), not chance.happens(ROLLBACK_SHARE)
         customer, cents = f"customer-{chance.below(CUSTOMERS)}", 100 + chance.below(9900)
 
-        def work(connection: sa.Connection) -> None:
-            message_id = self.place(connection, customer, cents)
+        def work(transaction: Any) -> None:
+            message_id = self.place(transaction, customer, cents)
             self.tally.begun_at[message_id] = begun  # known before a reader can see the message
 
         await self._database.run(work, keep=keep)
@@ -75,16 +69,10 @@ class Orders:
         else:
             self.tally.rolled_back += 1
 
-    def place(self, connection: sa.Connection, customer: str, cents: int) -> str:
+    def place(self, transaction: Any, customer: str, cents: int) -> str:
         """An order and its message, in the transaction that is open; the id that both have."""
-        payload = {"customer": customer, "cents": cents}
-        message = self._outbox.add(connection, self._topic, payload, key=customer, type="order.placed")
-        order = {"id": message.id, "customer": customer, "version": message.version, "cents": cents}
-        connection.execute(self._table.insert().values(order))
-        return message.id
+        return self._ledger.place(transaction, customer, cents)
 
     async def committed(self) -> Sequence[Entry]:
-        """Every order that is in the table, as the message that should have been published for it."""
-        t = self._table.c
-        rows = await self._database.run(lambda c: c.execute(sa.select(t.id, t.customer, t.version)).all())
-        return [Entry(id_, customer, version) for id_, customer, version in rows]
+        """Every order that was committed, as the message that should have been published for it."""
+        return await self._ledger.committed()

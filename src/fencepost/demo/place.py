@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from fencepost import app, plugins
 from fencepost.clock import Clock
 from fencepost.config import Config, load
 from fencepost.demo.configuration import Setup
-from fencepost.demo.databases import Database, database
+from fencepost.demo.databases import database
+from fencepost.demo.ledgers import ledger
 from fencepost.demo.nats_server import NatsServer, nats_server
 from fencepost.demo.orders import Orders
 from fencepost.demo.readers import Stage
 from fencepost.demo.records import DemoOptions
-from fencepost.errors import ConfigurationError, FencepostError
-from fencepost.sql.tables import tables
+from fencepost.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ async def place(options: DemoOptions, clock: Clock, purpose: str = "demo") -> As
         broker = options.broker or (given.broker.url if given else None)
         server = await stack.enter_async_context(nats_server(folder, clock)) if broker is None else None
         broker = server.url if server else broker or ""
-        setup = Setup(run_id, url, broker, given, _used(options), purpose)
+        setup = Setup(run_id, url, broker, given, _used(options), purpose, options.broker_settings)
         stage = _stage(setup, clock)
         text, env = setup.written(stage.settings)
         file = folder / "fencepost.toml"
@@ -60,9 +60,9 @@ async def place(options: DemoOptions, clock: Clock, purpose: str = "demo") -> As
         config = load(file, env)
         store = database(url)
         stack.push_async_callback(store.close)
-        orders = Orders(store, config.database.schema, config.database.prefix, setup.topic, clock)
+        orders = Orders(store, ledger(store, config.database, setup.topic), clock)
         if not options.keep:
-            stack.push_async_callback(_drop_tables, store, orders, config)
+            stack.push_async_callback(orders.drop)
         await _reach(config)
         await app.schema(config).apply()
         await orders.create()
@@ -85,14 +85,6 @@ def _used(options: DemoOptions) -> set[str]:
     """The sections of a configuration that count: a URL that is given otherwise stands for its whole section."""
     instead = {"database": options.database, "broker": options.broker}
     return {"relay", "lease", *(section for section, url in instead.items() if url is None)}
-
-
-async def _drop_tables(store: Database, orders: Orders, config: Config) -> None:
-    """What cannot be removed stays: the demonstration has its result."""
-    metadata = tables(schema=config.database.schema, prefix=config.database.prefix).metadata
-    with suppress(FencepostError):
-        await orders.drop()
-        await store.run(metadata.drop_all)
 
 
 def _stage(setup: Setup, clock: Clock) -> Stage:

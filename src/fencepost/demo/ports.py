@@ -25,3 +25,11 @@ def free_port(clock: Clock) -> int:
             except OSError:
                 continue
             return port
+
+
+def free_ports(count: int, clock: Clock) -> list[int]:
+    """So many different ones."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port(clock))
+    return sorted(found)

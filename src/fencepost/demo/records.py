@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from fencepost.config import Config
@@ -18,6 +19,7 @@ class DemoOptions:
 
     ``rate_per_s`` counts orders; ``kills`` is how often the leader is killed, ``pause`` whether it is also paused once.
     ``seed`` decides everything that is drawn; None draws anew. ``keep`` leaves files, tables and topics where they are.
+    ``broker_settings`` are further keys of ``[broker]``.
     """
 
     database: str | None = None
@@ -29,6 +31,7 @@ class DemoOptions:
     pause: bool = True
     seed: int | None = None
     keep: bool = False
+    broker_settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

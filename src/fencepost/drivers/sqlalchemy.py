@@ -23,6 +23,8 @@ from sqlalchemy.orm import Session, UOWTransaction, scoped_session
 from fencepost.errors import ConfigurationError, NoTransaction
 from fencepost.flows import run
 from fencepost.message import Message
+from fencepost.sql.outbox import drawn_rows
+from fencepost.sql.tables import MARIADB
 from fencepost.sql.transaction import Awaiting, Blocking, Call, Joined, Rows, UnitOfWork, Writer
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ def _check(connection: sa.Connection) -> None:
     if connection.dialect.name == "sqlite":
         own: Any = raw.driver_connection
         alone = not own.in_transaction and (own.isolation_level is None or getattr(own, "autocommit", -1) is True)
+    elif connection.dialect.name in MARIADB:
+        alone = bool(raw.dbapi_connection.get_autocommit())
     else:
         alone = bool(raw.dbapi_connection.autocommit)
     if alone:
@@ -81,13 +85,17 @@ def _check(connection: sa.Connection) -> None:
 def _execute(connection: sa.Connection, call: Call) -> Rows:
     statement = call.statement
     values = tuple(statement.row(call.values)) if statement.positional else statement.mapping(call.values)
-    return connection.exec_driver_sql(statement.text, values).fetchall()
+    return _rows(connection.exec_driver_sql(statement.text, values))
 
 
 async def _execute_async(connection: AsyncConnection, call: Call) -> Rows:
     statement = call.statement
     values = tuple(statement.row(call.values)) if statement.positional else statement.mapping(call.values)
-    return (await connection.exec_driver_sql(statement.text, values)).fetchall()
+    return _rows(await connection.exec_driver_sql(statement.text, values))
+
+
+def _rows(result: sa.CursorResult[Any]) -> Rows:
+    return result.fetchall() if result.returns_rows else drawn_rows(result.lastrowid)
 
 
 # ------------------------------------------------------------------------------------------------------------- sessions

@@ -1,4 +1,4 @@
-"""Leases in a table of a SQL database: PostgreSQL (asyncpg) and SQLite (aiosqlite).
+"""Leases in a table of a SQL database: PostgreSQL (asyncpg), MariaDB and MySQL (asyncmy), SQLite (aiosqlite).
 
 A lease is a row; whoever gives it the next token, under the row's lock, leads. The database's clock judges expiry.
 Where sessions can be seen to end (fencepost.sql.sessions) a killed owner is replaced before its lease has ended.
@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
-from fencepost.elections.sql_databases import Database, database
+from fencepost.elections.sql_databases import Database
+from fencepost.elections.sql_kinds import database
 from fencepost.errors import AccessDenied, Contention
 from fencepost.ports import Holder, LeaseOptions, Term
 from fencepost.sql.lease import LeaseRow, LeaseStatements
@@ -63,7 +64,7 @@ class SqlLeaseStore:
         if seen is not None and not (seen.free or seen.owner == owner or seen.gone):
             return None
         async with self._link.use(self._timeout_s) as wire:
-            await wire.say(self._database.begin(ttl_s))
+            await self._database.begin(wire, ttl_s)
             row = await self._row_of_ours(wire, name)
             early = row is not None and not row.free and row.owner != owner and await self._is_gone(name, row)
             if row is None or not (row.free or row.owner == owner or early):
@@ -186,6 +187,8 @@ class SqlLeaseStore:
 
     async def _quiet(self, bell: asyncio.Event, name: str, row: LeaseRow, left_s: float) -> bool:
         """Wait until it is time to look again; True where there is news before."""
+        if row.session and self._evidence.can_wait and not self._held and len(self._bells) == 1:
+            return await self._gone_within(name, row, min(row.remaining_s, left_s))
         if not (row.session and self._evidence.free_of_charge):
             low_s, high_s = self._database.look_every_s
             pause_s = low_s + (high_s - low_s) * self._clock.random()
@@ -198,6 +201,11 @@ class SqlLeaseStore:
             if seen is not Seen.ALIVE:
                 return seen is Seen.GONE  # otherwise the row tells, most often that it was released
         return False
+
+    async def _gone_within(self, name: str, row: LeaseRow, wait_s: float) -> bool:
+        """One statement that ends with the owner's session, on a connection that nobody else needs meanwhile."""
+        async with self._statement(wait_s + self._timeout_s):
+            return await self._evidence.gone_within(name, row.token, wait_s)
 
     @contextmanager
     def _bell(self, name: str) -> Iterator[asyncio.Event]:

@@ -19,16 +19,16 @@ from sqlalchemy.pool import NullPool
 
 from fencepost.errors import AccessDenied, ConfigurationError, MissingExtra, SchemaMissing, Unavailable
 from fencepost.ports import LeaseOptions
-from fencepost.sql.faults import APPLY, READ_ONLY
+from fencepost.sql.faults import APPLY, READ_ONLY, greeting
 from fencepost.sql.link import Wire
 from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
 from fencepost.sql.tables import tables
 
 Ring = Callable[[str | None], None]
 
-_RIGHTS = ("SELECT", "INSERT", "UPDATE")
-_SWITCHED_OFF = 'none: session_evidence = "off"'
-_POOLED = "none: a connection pooler stands before the server, so that a session is not its client's alone"
+RIGHTS = ("SELECT", "INSERT", "UPDATE")
+SWITCHED_OFF = 'none: session_evidence = "off"'
+POOLED = "none: a connection pooler stands before the server, so that a session is not its client's alone"
 
 
 class Database(Protocol):
@@ -47,8 +47,8 @@ class Database(Protocol):
         """End the driver's last connection at once, without waiting for the server."""
         ...
 
-    def begin(self, ttl_s: float) -> str:
-        """What begins the transaction that takes a lease of this length."""
+    async def begin(self, wire: Wire, ttl_s: float) -> None:
+        """Begin the transaction that takes a lease of this length."""
         ...
 
     def renew_timeout_s(self, timeout_s: float, ttl_s: float) -> float:
@@ -78,12 +78,12 @@ class Postgresql:
     look_every_s = (1.05, 1.15)
 
     def __init__(self, options: LeaseOptions) -> None:
-        self._driver = _library("asyncpg", "postgresql")
+        self._driver = library("asyncpg", "postgresql")
         self._options = options
         self._dsn = re.sub(r"^[a-zA-Z0-9+]+://", "postgresql://", options.url)
         self._last: Any = None
         self._channel = ""
-        self._wanted = _wants_evidence(options.settings)
+        self._wanted = wants_evidence(options.settings)
         self.place = re.sub(r"//([^:/@]*):[^@/]*@", r"//\1:***@", self._dsn).partition("?")[0]
         self.evidence = "not known yet"
         self.wrapped = False
@@ -102,9 +102,10 @@ class Postgresql:
 
     async def _connect(self) -> Any:
         named = {} if "application_name=" in self._dsn else {"application_name": "fencepost"}
-        self._last = await self._driver.connect(
-            self._dsn, timeout=self._options.timeout_s, statement_cache_size=0, server_settings=named
-        )
+        with greeting(self._dsn):
+            self._last = await self._driver.connect(
+                self._dsn, timeout=self._options.timeout_s, statement_cache_size=0, server_settings=named
+            )
         return self._last
 
     def abort(self) -> None:
@@ -112,9 +113,10 @@ class Postgresql:
         if last is not None:
             last.terminate()
 
-    def begin(self, ttl_s: float) -> str:
+    async def begin(self, wire: Wire, ttl_s: float) -> None:
         # A candidate that is paused while it has the row's lock must not keep the owner from renewing.
-        return f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {max(round(ttl_s / 4 * 1000), 100)}"
+        timeout_ms = max(round(ttl_s / 4 * 1000), 100)
+        await wire.say(f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {timeout_ms}")
 
     def renew_timeout_s(self, timeout_s: float, ttl_s: float) -> float:
         return min(timeout_s, ttl_s / 3)  # a connection that is cut half-open leaves time for another one
@@ -127,7 +129,7 @@ class Postgresql:
         self._channel = f"fencepost_lease_{crc32(space.encode()):08x}"
         self.wrapped = server_pid != wire.driver.get_server_pid()
         if self.wrapped:
-            self.evidence = _POOLED
+            self.evidence = POOLED
             return NoEvidence()
 
         def released(_connection: object, _pid: int, _channel: str, name: str) -> None:
@@ -135,21 +137,21 @@ class Postgresql:
 
         wire.driver.add_termination_listener(lambda _connection: lost())
         await wire.driver.add_listener(self._channel, released)
-        self.evidence = "an advisory lock of the owner's session" if self._wanted else _SWITCHED_OFF
+        self.evidence = "an advisory lock of the owner's session" if self._wanted else SWITCHED_OFF
         return AdvisoryLocks(wire, space) if self._wanted else NoEvidence()
 
     async def rehearse(self, wire: Wire) -> None:
         named = self.engine.dialect.identifier_preparer.format_table(self.table)
-        may = [sa.func.has_table_privilege(named, right).label(right) for right in _RIGHTS]
+        may = [sa.func.has_table_privilege(named, right).label(right) for right in RIGHTS]
         row = await wire.first(sa.select(sa.func.current_setting("transaction_read_only").label("frozen"), *may))
         assert row is not None  # noqa: S101 - a SELECT without FROM has one row
         if row.frozen == "on":
             raise Unavailable(
                 f"{self.place}: no lease can be taken or kept in read-only transactions", remedy=READ_ONLY
             )
-        if lacking := [right for right in _RIGHTS if not getattr(row, right)]:
+        if lacking := [right for right in RIGHTS if not getattr(row, right)]:
             what = f"{self.place}: this user may not {' and '.join(lacking)} {named}"
-            raise AccessDenied(what, remedy=f"GRANT {', '.join(_RIGHTS)} ON {named} TO ...")
+            raise AccessDenied(what, remedy=f"GRANT {', '.join(RIGHTS)} ON {named} TO ...")
 
     async def notify(self, wire: Wire, name: str) -> None:
         await wire.first(sa.select(sa.func.pg_notify(self._channel, name)))
@@ -175,7 +177,7 @@ class Sqlite:
     wrapped = False
 
     def __init__(self, options: LeaseOptions) -> None:
-        _library("aiosqlite", "sqlite")
+        library("aiosqlite", "sqlite")
         if options.schema is not None:
             raise ConfigurationError("SQLite has no schemas", remedy="leave schema out")
         self._path = path = _database_file(options.url)
@@ -190,8 +192,8 @@ class Sqlite:
         )
 
     def _files(self, settings: Mapping[str, object], path: Path) -> tuple[SessionEvidence, str]:
-        if not _wants_evidence(settings):
-            return NoEvidence(), _SWITCHED_OFF
+        if not wants_evidence(settings):
+            return NoEvidence(), SWITCHED_OFF
         if not files_can_be_locked():
             return NoEvidence(), "none: this system has no file locks that end with a process"
         return FileLocks(path, self.table.name), "a lock file of the owner's process, beside the database"
@@ -199,8 +201,8 @@ class Sqlite:
     def abort(self) -> None:
         return  # its thread ends when its statement does
 
-    def begin(self, ttl_s: float) -> str:
-        return "BEGIN IMMEDIATE"
+    async def begin(self, wire: Wire, ttl_s: float) -> None:
+        await wire.say("BEGIN IMMEDIATE")
 
     def renew_timeout_s(self, timeout_s: float, ttl_s: float) -> float:
         return timeout_s  # no connection can be half-open: it is busy, and a second one would be so too
@@ -220,23 +222,8 @@ class Sqlite:
         return  # candidates look at the lock file, which goes away, and at the row
 
 
-_KINDS: Mapping[str, Callable[[LeaseOptions], Database]] = {
-    "postgres": Postgresql,
-    "postgresql": Postgresql,
-    "sqlite": Sqlite,
-}
-
-
-def database(options: LeaseOptions) -> Database:
-    """The database of a URL. Raises ConfigurationError, or MissingExtra where the driver is not installed."""
-    name = options.url.partition("://")[0].partition("+")[0].lower()
-    kind = _KINDS.get(name)
-    if kind is None:
-        raise ConfigurationError(f"no leases are kept in a {name!r} database", remedy=f"use one of {', '.join(_KINDS)}")
-    return kind(options)
-
-
-def _library(name: str, extra: str) -> Any:
+def library(name: str, extra: str) -> Any:
+    """A driver's module. Raises MissingExtra."""
     try:
         importlib.import_module("greenlet")
         return importlib.import_module(name)
@@ -245,7 +232,8 @@ def _library(name: str, extra: str) -> Any:
         raise MissingExtra(what, remedy=f'pip install "fencepost[{extra}]"') from error
 
 
-def _wants_evidence(settings: Mapping[str, object]) -> bool:
+def wants_evidence(settings: Mapping[str, object]) -> bool:
+    """The one setting. Raises ConfigurationError for any other."""
     unknown = sorted(settings.keys() - {"session_evidence"})
     if unknown:
         raise ConfigurationError(f"the SQL lease store has no setting {unknown[0]!r}", remedy="it has session_evidence")

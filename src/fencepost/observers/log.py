@@ -43,6 +43,7 @@ class _Line(NamedTuple):
 
 _LINES: dict[type[events.Event], _Line] = {
     events.RelayStarted: _Line(logging.INFO, "relay_started", "relay started as {owner}, delivery {delivery}"),
+    events.OutboxLimited: _Line(logging.WARNING, "outbox_limited", "the outbox is an existing table: {all}"),
     events.RelayFailed: _Line(logging.ERROR, "relay_failed", "unexpected error, the relay starts over: {cause}"),
     events.StandingBy: _Line(logging.INFO, "standing_by", "standing by, the leader is {owner}"),
     events.LeaseAcquired: _Line(logging.INFO, "lease_acquired", "leading, term {token}"),
@@ -59,8 +60,18 @@ _LINES: dict[type[events.Event], _Line] = {
     ),
     events.Published: _Line(logging.DEBUG, "published", "published {count[messages]} in {duration_s:.3f} s"),
     events.Settled: _Line(logging.DEBUG, "settled", "settled {count[rows]}"),
+    events.RowsVanished: _Line(
+        logging.ERROR,
+        "rows_vanished",
+        "lost: {count[rows]} at positions {first} to {last}, deleted by somebody else before they were published "
+        "(a truncated table?): {ids}",
+    ),
     events.NotSettled: _Line(
         logging.WARNING, "not_settled", "published messages are not settled yet, the next owner does it: {cause}"
+    ),
+    events.Purged: _Line(logging.INFO, "purged", "purged {rows:,} settled rows"),
+    events.NotPurged: _Line(
+        logging.WARNING, "not_purged", "settled rows are not purged, next try in {delay_s:.0f} s: {cause}"
     ),
     events.MessageFailed: _Line(
         logging.WARNING,
@@ -212,6 +223,8 @@ class LogObserver:
         shown = {name: self._shown(value) for name, value in fields.items()}
         count = {name: counted(fields[name], noun) for name, noun in _COUNTED.items() if name in fields}
         words = {**shown, "count": count, "event": type(event).__name__, "owner": shown.get("owner") or "nobody yet"}
+        words["ids"] = ", ".join(fields.get("message_ids", ()))
+        words["all"] = "; ".join(fields.get("limits", ()))
         text = line.text.format(**words)
         self._log(line.level, line.name, event.lane, text, shown, error)
 
@@ -234,7 +247,7 @@ def _line(event: events.Event) -> _Line:
         return line._replace(level=logging.DEBUG)
     if isinstance(event, events.Settled) and event.rows < event.expected:
         return line._replace(
-            level=logging.WARNING, text="settled {count[rows]} of {expected}: others had settled the rest"
+            level=logging.WARNING, text="settled {count[rows]} of {expected}: others had settled or deleted the rest"
         )
     if isinstance(event, events.LeaseEnded) and event.reason != "released":
         return line._replace(level=logging.WARNING, text=f"{line.text}{_REASONS.get(event.reason, '')}")

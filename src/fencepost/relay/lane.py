@@ -39,6 +39,7 @@ from fencepost.events import (
 from fencepost.message import Stored
 from fencepost.ports import Broker, Capabilities, Delivery, Failure, Handoff, Lane, Outcome, Session, Source, Term
 from fencepost.receipt import Receipts, digest
+from fencepost.relay.known import Known
 from fencepost.relay.order import Entity, Order, entity_of
 from fencepost.relay.reader import Reader
 from fencepost.relay.retry import Backoff, Circuit
@@ -101,6 +102,7 @@ class LaneRun:
         self._handoff: Handoff | None = None
         self._session: Session | None = None
         self._order = Order(self._clock, one_per_key=not self._fenced)
+        self._known = Known(lane.name, parts.observer, self._trusted_until_s)
         self._ends: list[asyncio.Future[Any]] = []
         self._silence = Silence(lane.name, self._observer, self._clock)
 
@@ -156,6 +158,7 @@ class LaneRun:
         return handoff
 
     async def _settle_receipts(self, session: Session, receipts: Receipts) -> None:
+        self._known.receipted(receipts)
         rows = await session.held(receipts.ranges()) if len(receipts) else ()
         named = receipts.named({position for position, _ in rows}) if rows else set()
         published = [(position, id_) for position, id_ in rows if (position, digest(id_)) in named]
@@ -207,6 +210,7 @@ class LaneRun:
             session,
             self._lane,
             self._order,
+            self._known,
             limit=self._options.batch if most is None else min(self._options.batch, most),
             page_bytes=self._options.batch_bytes,
             poll_s=self._options.poll_s,
@@ -258,6 +262,7 @@ class LaneRun:
         if not outcome.published and not outcome.failed:
             raise Unavailable("the broker neither took nor refused a single message of a batch")
         if outcome.published:
+            self._known.done(outcome.published)
             self._observer(self._report(outcome.published, self._clock.monotonic() - started))
         return outcome
 
@@ -302,6 +307,7 @@ class LaneRun:
             else:
                 again[entity] = failure
         if parked:
+            self._known.done([f.message for f in parked])
             await session.park([(f.message, str(f.error)) for f in parked])
         if again:
             await session.failed([(f.message, str(f.error)) for f in again.values()])
@@ -337,6 +343,9 @@ class LaneRun:
         except (ConnectionLost, DeadlineExceeded):
             await self._drop_session()
             raise
+
+    def _trusted_until_s(self) -> float:
+        return self._clock.monotonic() + self._own.trusted_for_s()
 
     async def _drop_session(self) -> None:
         session, self._session = self._session, None

@@ -52,11 +52,15 @@ class Order:
         if bottom:
             self._passed_over.clear()
 
+    def free(self, rows: Sequence[Stored]) -> Sequence[Stored]:
+        """Those of ``rows``, from the read that began last, that are in no hand and were in none while it ran."""
+        if self._in_hand or self._let_go:
+            return [m for m in rows if m.position not in self._in_hand and m.position not in self._let_go]
+        return rows
+
     def choose(self, rows: Sequence[Stored]) -> list[Stored]:
         """Those of ``rows``, from the read that began last, that may be sent now; they are in hand from here on."""
-        free = rows
-        if self._in_hand or self._let_go:
-            free = [m for m in rows if m.position not in self._in_hand and m.position not in self._let_go]
+        free = self.free(rows)
         by_key = self._one_per_key or self._waiting or self._passed_over
         chosen = self._choose_by_key(free) if by_key else list(free)
         self._in_hand.update([m.position for m in chosen])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from fencepost.clock import Clock
 from fencepost.message import Position, Stored
 from fencepost.ports import Lane, Session
+from fencepost.relay.known import Known
 from fencepost.relay.order import Order
 
 ROUND_PAGES = 16
@@ -21,6 +22,7 @@ DUE_EVERY_S = 1.0
 """How late a delayed message may be noticed."""
 
 _DUE_LIMIT = 1000
+_NONE_DELAYED_POLLS = 4  # one that is added wakes the reader, but for a race with its falling asleep: ask seldom
 _FIRST_GUESS_BYTES = 4096
 _SIZES = 200  # of a page that are looked at
 
@@ -33,6 +35,7 @@ class Reader:
         session: Session,
         lane: Lane,
         order: Order,
+        known: Known,
         *,
         limit: int,
         page_bytes: int,
@@ -40,13 +43,14 @@ class Reader:
         idle: Callable[[], None],
         clock: Clock,
     ) -> None:
-        self._session, self._lane, self._order, self._clock = session, lane, order, clock
+        self._session, self._lane, self._order, self._known, self._clock = session, lane, order, known, clock
         self._limit, self._page_bytes, self._poll_s, self._idle = limit, page_bytes, poll_s, idle
         self._average_bytes = float(_FIRST_GUESS_BYTES)
         self._after: Position | None = None
         self._seen: set[Position] = set()  # every row of this round
         self._pages = 0
         self._due_checked = float("-inf")
+        self._due_left = False  # more are due than one call releases
         self._due_at = float("-inf")
 
     @property
@@ -60,6 +64,8 @@ class Reader:
             await self._release_due()
             chosen = await self._page()
             if chosen:
+                if self._due_left:  # they come as quickly as they are published
+                    self._due_checked = float("-inf")
                 return chosen
             if self._after is None:
                 self._idle()
@@ -68,7 +74,9 @@ class Reader:
     async def _page(self) -> Sequence[Stored]:
         limit = max(1, min(self._limit, int(self._page_bytes / self._average_bytes)))
         rows = await self._rows(limit)
-        chosen = self._order.choose(rows)
+        free = self._order.free(rows)
+        self._known.note(free)
+        chosen = self._order.choose(free)
         if rows:
             self._learn_size(rows)
         self._pages += bool(chosen)  # rows that must wait do not end a round: those above them would never be reached
@@ -89,6 +97,7 @@ class Reader:
                 return rows
         self._order.begin_read(bottom=True)
         rows = await self._session.pending(self._lane, limit)
+        self._known.look(rows, everything=len(rows) < limit)
         self._seen = {m.position for m in rows}
         self._pages = 0
         return rows
@@ -103,7 +112,9 @@ class Reader:
         if now >= self._due_at and now - self._due_checked >= DUE_EVERY_S:
             next_s = await self._session.release_due(_DUE_LIMIT)
             self._due_checked = self._clock.monotonic()
-            self._due_at = self._due_checked + (self._poll_s if next_s is None else min(next_s, self._poll_s))
+            self._due_left = next_s is not None and next_s <= 0
+            none_s = _NONE_DELAYED_POLLS * self._poll_s
+            self._due_at = self._due_checked + (none_s if next_s is None else min(next_s, self._poll_s))
 
     async def _wait(self) -> None:
         now = self._clock.monotonic()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.errors import ConfigurationError, FencepostError, FixError, GuaranteeUnavailable, RetryError, StopError
-from fencepost.events import Observer, RelayFailed, RelayStarted, ignore
+from fencepost.events import Observer, OutboxLimited, RelayFailed, RelayStarted, ignore
 from fencepost.leases import Leadership, Tenure
-from fencepost.ports import Broker, Capabilities, Delivery, Lane, LeaseStore, Source
+from fencepost.ports import Broker, Capabilities, Delivery, Lane, LeaseStore, Limited, Purging, Source
 from fencepost.relay.lane import LaneOptions, LaneRun, Ownership, Parts
+from fencepost.relay.purging import Purge
 from fencepost.relay.retry import Backoff, Circuit
 from fencepost.relay.silence import Silence
 
@@ -35,7 +36,7 @@ class RelayOptions:
     poll_s: how often an idle relay looks without having been woken. max_attempts: tries of one message that fails
     alone, before it is parked (``on_poison`` "park") - or, with "block", never: its key waits until somebody acts.
     delivery: "auto" takes the strongest that the broker gives; another value refuses to start where it gives less.
-    retry_base_s, retry_cap_s: back-off.
+    retry_base_s, retry_cap_s: back-off. retention_s: where settled rows stay, how long; None for ever.
     """
 
     batch: int = 2000
@@ -47,6 +48,7 @@ class RelayOptions:
     delivery: str = "auto"
     retry_base_s: float = 0.1
     retry_cap_s: float = 30.0
+    retention_s: float | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("delivery", DELIVERIES), ("on_poison", ON_POISON)):
@@ -67,9 +69,16 @@ class RelayOptions:
         )
 
 
-def require(delivery: str, capabilities: Capabilities) -> None:
-    """Raise GuaranteeUnavailable where the broker gives less than the configured delivery."""
+def require(delivery: str, capabilities: Capabilities, source: object = None) -> None:
+    """Raise GuaranteeUnavailable where the broker gives less than the configured delivery, or than the source needs."""
     given = capabilities.delivery
+    marks_doubt = source.marks_doubt if isinstance(source, Limited) else True
+    if given is Delivery.PLAIN and not marks_doubt:
+        raise GuaranteeUnavailable(
+            "this broker may repeat messages, and the existing table has no state for what is being sent: a repeat "
+            "could not be marked",
+            remedy="name one: [existing] state and in_doubt; or use a broker that recognises repeats",
+        )
     if delivery != "auto" and _STRENGTH[given] < _STRENGTH[Delivery(delivery)]:
         raise GuaranteeUnavailable(
             f"delivery = {delivery!r} is asked for, but this broker gives {given.value!r}"
@@ -134,6 +143,8 @@ class Relay:
                 self.circuit.succeeded()
                 delivery = capabilities.delivery.value
                 self._observer(RelayStarted(lane=self._lane.name, owner=self._owner, delivery=delivery))
+                if isinstance(self._source, Limited):
+                    self._observer(OutboxLimited(lane=self._lane.name, limits=tuple(self._source.limits)))
                 return capabilities
         return None
 
@@ -150,7 +161,7 @@ class Relay:
 
     async def _open_broker(self) -> Capabilities:
         capabilities = await self._broker.open()
-        require(self._options.delivery, capabilities)
+        require(self._options.delivery, capabilities, self._source)
         await self._broker.prepare(self._lane)
         return capabilities
 
@@ -209,7 +220,8 @@ class Relay:
                 # Nothing will refuse the last owner: where only its session is gone, it publishes while it trusts.
                 # A stop waits too: the lease, given back earlier, would be somebody's who does not know of it.
                 await self._clock.sleep(self._options.ttl_s)
-            await LaneRun(self._lane, ownership, parts, self._options.lane_options()).run(self._drain)
+            async with self._purging():
+                await LaneRun(self._lane, ownership, parts, self._options.lane_options()).run(self._drain)
         except StopError:  # told to the observer where it was noticed
             # two owners by mistake must not fence each other without a breath
             await self._sleep(self._backoff.delay_s(1))
@@ -218,6 +230,21 @@ class Relay:
             await self._sleep(self.circuit.failed(FencepostError(f"unexpected {type(error).__name__}: {error}")))
         finally:
             await tenure.release()
+
+    @asynccontextmanager
+    async def _purging(self) -> AsyncIterator[None]:
+        """The owner of the first lane does it for the whole outbox."""
+        retention_s = self._options.retention_s
+        if retention_s is None or self._lane.index or not isinstance(self._source, Purging):
+            yield
+            return
+        purge = Purge(self._source, self._lane.name, retention_s, self._observer, self._clock)
+        running = asyncio.ensure_future(purge.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     async def _sleep(self, delay_s: float) -> None:
         await self._unless_stopped(self._clock.sleep(delay_s))

@@ -14,6 +14,7 @@ from fencepost.errors import SchemaMissing, VersionConflict
 from fencepost.message import Message, slot_of
 from fencepost.sql.faults import fault_of
 from fencepost.sql.outbox import COLUMNS, AddStatements, Versions, add_statements, lock_number
+from fencepost.sql.outbox_mariadb import Chunks, chunked, numbered
 from fencepost.sql.tables import State
 from fencepost.sql.transaction import Call, Rows, Work
 
@@ -50,7 +51,7 @@ class OutboxWriter:
 
     def statements(self, dialect: Dialect) -> AddStatements:
         """The compiled statements. Raises ConfigurationError for a database that cannot hold an outbox."""
-        name = (type(dialect), dialect.paramstyle, self)
+        name = (type(dialect), dialect.paramstyle, getattr(dialect, "is_mariadb", False), self)
         found = _compiled.get(name)
         if found is None:
             found = add_statements(dialect, schema=self.schema, prefix=self.prefix, versions=self.versions)
@@ -69,6 +70,8 @@ class OutboxWriter:
         if entity is not None:
             values["version"] = _first((yield Call(entity, values)), message)[0]
         rows = yield Call(statements.drawn if drawn else statements.given, values)
+        if entity is not None:
+            return replace(message, version=values["version"])
         return _versioned(message, _first(rows, message))
 
     def _many(self, statements: AddStatements, messages: Sequence[Message]) -> Work[list[Message]]:
@@ -77,13 +80,30 @@ class OutboxWriter:
             rows = (yield Call(statements.batch, self._arrays(messages))) if messages else []
             in_order = sorted(rows, key=lambda row: int(row[0]))
             return [_versioned(message, row) for message, row in zip(messages, in_order, strict=True)]
+        if statements.chunks is not None and not given:
+            return (yield from self._some_at_a_time(statements.chunks, messages))
         order = list(range(len(messages)))
-        if statements.batch is not None:  # many may write at once: lock in one order
+        if not statements.alone:  # many may write at once: lock in one order
             order.sort(key=lambda index: _entity(messages[index]))
         written: dict[int, Message] = {}
         for index in order:
             written[index] = yield from self._one(statements, messages[index])
         return [written[index] for index in range(len(messages))]
+
+    def _some_at_a_time(self, statements: Chunks, messages: Sequence[Message]) -> Work[list[Message]]:
+        """Every entity is locked, and raised by the number of its messages, before a message is written."""
+        counts = Counter(_entity(message) for message in messages if message.key is not None)
+        last: dict[tuple[str, str], int] = {}
+        for entities in chunked(sorted(counts)):
+            values = numbered([{"topic": topic, "key": key, "version": counts[topic, key]} for topic, key in entities])
+            yield Call(statements.raised(len(entities)), values)
+            rows = yield Call(statements.read(len(entities)), values)
+            last |= {(topic, key): version for topic, key, version in rows}
+        behind = zip(messages, _behind(messages), strict=True)
+        written = [m if m.key is None else replace(m, version=last[_entity(m)] - later) for m, later in behind]
+        for some in chunked(written, [len(message.payload or b"") for message in written]):
+            yield Call(statements.insert(len(some)), numbered([_values(message) for message in some]))
+        return written
 
     def _arrays(self, messages: Sequence[Message]) -> dict[str, list[Any]]:
         """The values of the batch statement: a list for each column, and the entities to lock, sorted."""

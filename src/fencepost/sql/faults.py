@@ -1,12 +1,15 @@
 """What a SQL database's error means to the caller: one of the four families, and what to do about it.
 
-It is told by what the server says (SQLSTATE, SQLite's result code), so that no driver need be known here.
+It is told by what the server says (SQLSTATE, SQLite's result code, MariaDB's number), so that no driver need be known
+here.
 """
 
 from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 
@@ -20,8 +23,9 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
+from fencepost.sql import faults_mariadb
 
-APPLY = "run `fencepost schema apply`"
+APPLY = faults_mariadb.APPLY
 UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
 SILENT = "look at the server and at the network between: it takes connections, or loses them, without an answer"
 
@@ -101,6 +105,7 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """What the same SQLSTATE leaves open is told by the text, where the server speaks English."""
 
+_INSISTS = re.compile(r"[?&](sslmode|ssl)=(require|verify|true|1)", re.IGNORECASE)
 _TLS_REFUSED = "turn TLS on at the server (ssl = on), or write sslmode=prefer or sslmode=disable in the URL"
 _NOT_TRUSTED = (
     "name the authority's certificate in the URL (sslrootcert=FILE), and the host as the server's own one does"
@@ -132,7 +137,7 @@ def fault_of(error: Exception, place: str) -> FencepostError | None:
     """The error of a call to the database at ``place``, as its family; None where it has nothing to do with one."""
     if isinstance(error, FencepostError):
         return error
-    said = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    said = _said(error)
     kind = _kind(said)
     if kind is None and isinstance(error, OSError):
         kind = ConfigurationError if is_about_tls(error) else Unavailable
@@ -141,9 +146,29 @@ def fault_of(error: Exception, place: str) -> FencepostError | None:
     return None if kind is None else kind(f"{place}: {_line(said)}", remedy=remedy_of(said))
 
 
+def _said(error: Exception) -> BaseException:
+    """The driver's own error, where SQLAlchemy or a framework such as Django has wrapped it in one of theirs."""
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        return error.orig
+    cause = error.__cause__
+    return cause if cause is not None and _code_of(cause) and not _code_of(error) else error
+
+
+def _code_of(error: BaseException) -> object:
+    return _state(error) or getattr(error, "sqlite_errorcode", None) or faults_mariadb.code_of(error)
+
+
+def _state(error: BaseException) -> str | None:
+    """The SQLSTATE; psycopg 2 calls it pgcode."""
+    state: str | None = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return state
+
+
 def remedy_of(said: BaseException) -> str:
     """What a person can do about an error; "" where nothing is known."""
-    if (state := getattr(said, "sqlstate", None)) is not None:
+    if (number := faults_mariadb.code_of(said)) is not None:
+        return faults_mariadb.remedy_of(number, UNREACHABLE)
+    if (state := _state(said)) is not None:
         return _hint(str(said)) or _REMEDIES.get(state) or _REMEDIES.get(state[:2], "")
     if (code := getattr(said, "sqlite_errorcode", None)) is not None:
         return APPLY if _is_missing(said) else _SQLITE_REMEDIES.get(code & 0xFF, "")
@@ -164,12 +189,28 @@ def is_about_tls(error: BaseException) -> bool:
     return refused or isinstance(error, ssl.SSLCertVerificationError)
 
 
+@contextmanager
+def greeting(url: str) -> Iterator[None]:
+    """Around the making of a connection by asyncpg, which takes every answer but yes for a refusal of TLS.
+
+    Where the URL does not insist on TLS, that is what a server says that is starting, ending or cut off.
+    """
+    try:
+        yield
+    except ConnectionError as error:
+        if is_about_tls(error) and not _INSISTS.search(url):
+            raise ConnectionResetError("the server did not answer the question whether it speaks TLS") from error
+        raise
+
+
 def _is_missing(said: BaseException) -> bool:
     return "no such table" in str(said) or "no such column" in str(said)
 
 
 def _kind(said: BaseException) -> type[FencepostError] | None:
-    state = getattr(said, "sqlstate", None)
+    if (number := faults_mariadb.code_of(said)) is not None:
+        return faults_mariadb.kind_of(said, number)
+    state = _state(said)
     if state is not None:
         return _SQLSTATES.get(state) or _SQLSTATES.get(state[:2], Unavailable)
     code = getattr(said, "sqlite_errorcode", None)

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ColumnElement, FunctionElement
 
-from fencepost.sql.tables import UtcDateTime
+from fencepost.sql.tables import MARIADB, UtcDateTime
 
 
 class later(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
@@ -38,6 +38,12 @@ def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:
     return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {seconds}) || '000')"  # as UtcDateTime writes it
 
 
+@compiles(later, *MARIADB)
+def _later_mariadb(element: later, compiler: SQLCompiler, **options: Any) -> str:
+    microseconds = f"CAST({_only(element, compiler, options)} * 1000000 AS SIGNED)"
+    return f"(UTC_TIMESTAMP(6) + INTERVAL {microseconds} MICROSECOND)"
+
+
 class seconds_until(FunctionElement[float]):  # noqa: N801 - reads as an SQL function
     """Seconds from the database's now to a column's time; below 0 where it has passed."""
 
@@ -53,6 +59,11 @@ def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: 
 @compiles(seconds_until, "sqlite")
 def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
     return f"((julianday({_only(element, compiler, options)}) - julianday('now')) * 86400.0)"
+
+
+@compiles(seconds_until, *MARIADB)
+def _until_mariadb(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
+    return f"(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), {_only(element, compiler, options)}) / 1e6)"
 
 
 def _only(element: FunctionElement[Any], compiler: SQLCompiler, options: dict[str, Any]) -> str:
@@ -106,8 +117,7 @@ class LeaseStatements:
         self.read = self.probe(sa.false())
         self.lock = self.read.with_for_update(skip_locked=True)
         """No row where there is none, or where somebody else is at it."""
-        insert: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[dialect]
-        self.seed = insert(table).values(name=name, token=0, session=sa.false()).on_conflict_do_nothing()
+        self.seed = _first_row(dialect, table, name=name, token=0, session=sa.false())
         """The first row of a name. One of many that come at once has an effect; the others have none, and no error."""
         self.take = (
             sa.update(table)
@@ -124,6 +134,15 @@ class LeaseStatements:
         remaining = seconds_until(c.expires_at).label("remaining_s")
         acquired = seconds_until(c.acquired_at).label("acquired_s")
         return sa.select(c.owner, c.token, c.session, remaining, acquired, gone.label("gone")).where(self._named)
+
+
+def _first_row(dialect: str, table: sa.Table, **values: Any) -> Any:
+    """Insert a row; do nothing where it is there."""
+    if dialect in MARIADB:
+        insert = mysql.insert(table).values(values)
+        return insert.on_duplicate_key_update(name=table.c.name)  # IGNORE would ignore every other error too
+    make: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[dialect]
+    return make(table).values(values).on_conflict_do_nothing()
 
 
 def now() -> later:

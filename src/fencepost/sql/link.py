@@ -17,6 +17,7 @@ from sqlalchemy.sql import Executable
 
 from fencepost.errors import ConnectionLost, DeadlineExceeded
 from fencepost.sql.faults import SILENT, fault_of
+from fencepost.sql.tables import MARIADB
 
 _GOODBYE_S = 0.5  # how long a connection that is dropped may hold up its caller
 
@@ -40,7 +41,10 @@ class Wire:
 
     async def say(self, command: str) -> None:
         """A command that is sent as it is, without preparation: BEGIN, COMMIT, ROLLBACK."""
-        await self.driver.execute(command)
+        if self.connection.dialect.name in MARIADB:
+            await self.connection.exec_driver_sql(command)
+        else:
+            await self.driver.execute(command)
 
 
 class Link:

@@ -1,7 +1,8 @@
 """The statements that add messages to an outbox, and the two names behind them: the channel and the entity's lock.
 
 PostgreSQL writes a message, or a whole batch, in one statement: it locks the entity, draws the position while the lock
-is held, and notifies where a relay sleeps. SQLite has one writer at a time: its write lock gives the order.
+is held, and notifies where a relay sleeps. MariaDB and MySQL lock the entity in one statement and write in the next.
+SQLite has one writer at a time: its write lock gives the order.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
 from fencepost.errors import ConfigurationError
+from fencepost.sql import outbox_mariadb
 from fencepost.sql.statements import Prepared, prepare
-from fencepost.sql.tables import Tables, tables
+from fencepost.sql.tables import MARIADB, Tables, tables
 
 Versions = Literal["counter", "position"]
 
@@ -47,8 +49,11 @@ class AddStatements:
 
     ``keyless`` writes a message without a key, ``drawn`` one whose version is drawn, ``given`` one with the caller's
     own (it writes nothing where that is not newer). They return (seq, version, ...). Where the dialect cannot lock the
-    entity in the same statement, ``entity_drawn`` and ``entity_given`` come first and return (version). ``batch``
-    writes many messages at once: each value is an array, and rows are returned in no particular order.
+    entity in the same statement, ``entity_drawn`` and ``entity_given`` come first and return (version), or no row where
+    the caller's own is not newer. ``batch`` writes many messages at once: each value is an array, and rows are returned
+    in no particular order. ``chunks`` writes some at a time. ``alone``: nobody else can write at the same time.
+
+    A statement without rows of its own (MariaDB's) returns the number that it drew, as one row: see ``drawn_rows``.
     """
 
     keyless: Prepared
@@ -57,6 +62,13 @@ class AddStatements:
     entity_drawn: Prepared | None = None
     entity_given: Prepared | None = None
     batch: Prepared | None = None
+    chunks: outbox_mariadb.Chunks | None = None
+    alone: bool = False
+
+
+def drawn_rows(number: int | None) -> list[tuple[int]]:
+    """What a statement returns that has no rows: the number that its server told with the end (the "last row id")."""
+    return [(number,)] if number else []
 
 
 def channel(schema: str | None, prefix: str) -> str:
@@ -74,16 +86,22 @@ def lock_number(topic: str, key: str) -> int:
 
 
 def add_statements(dialect: Dialect, *, schema: str | None, prefix: str, versions: Versions) -> AddStatements:
-    """Compile the statements. Raises ConfigurationError for a database that cannot hold an outbox."""
+    """Compile the statements. Raises ConfigurationError for a database that cannot hold an outbox in this form."""
     t = tables(schema=schema, prefix=prefix)
     if dialect.name == "postgresql":
         forms = _counter(t) if versions == "counter" else _position(t)
-        forms = {name: _waking(statement, t, channel(schema, prefix)) for name, statement in forms.items()}
+        name, found = channel(schema, prefix), (t.outbox.c.seq, t.outbox.c.version)
+        forms = {form: waking(statement, t, name, *found) for form, statement in forms.items()}
     elif dialect.name == "sqlite":
         forms = _sqlite(t, versions)
+    elif dialect.name in MARIADB:
+        forms = outbox_mariadb.forms(t, COLUMNS, versions)
     else:
-        raise ConfigurationError(f"an outbox cannot be kept in {dialect.name!r}", remedy="use postgresql or sqlite")
-    return AddStatements(**{name: prepare(statement, dialect) for name, statement in forms.items()})
+        remedy = f"use one of {', '.join(sorted(['postgresql', 'sqlite', *MARIADB]))}"
+        raise ConfigurationError(f"an outbox cannot be kept in {dialect.name!r}", remedy=remedy)
+    prepared = {name: prepare(statement, dialect) for name, statement in forms.items()}
+    chunks = outbox_mariadb.Chunks(t, COLUMNS, dialect) if dialect.name in MARIADB else None
+    return AddStatements(**prepared, chunks=chunks, alone=dialect.name == "sqlite")
 
 
 # ---------------------------------------------------------------------------------------------- PostgreSQL, one message
@@ -151,8 +169,8 @@ def _quoted(text: str, quote: str = "'") -> str:
     return quote + text.replace(quote, quote * 2) + quote
 
 
-def _waking(statement: Any, t: Tables, name: str) -> Any:
-    """Return position and version, and notify when, and only when, a relay of this outbox sleeps.
+def waking(statement: Any, t: Tables, name: str, *columns: Any) -> Any:
+    """Return the columns, and notify when, and only when, a relay of this outbox sleeps.
 
     The sub-select depends on no row: it runs once for a statement, however many rows that writes.
     """
@@ -160,7 +178,7 @@ def _waking(statement: Any, t: Tables, name: str) -> Any:
     asleep = (
         sa.select(sa.cast(notify, sa.Text)).select_from(t.lane).where(t.lane.c.asleep).limit(sa.literal_column("1"))
     )
-    return statement.returning(t.outbox.c.seq, t.outbox.c.version, asleep.scalar_subquery().label("woken"))
+    return statement.returning(*columns, asleep.scalar_subquery().label("woken"))
 
 
 # -------------------------------------------------------------------------------------------- PostgreSQL, many messages

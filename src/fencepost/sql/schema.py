@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, ExecutableDDLElement
 
-from fencepost.sql.tables import Tables, storage
+from fencepost.sql.tables import MARIADB, Tables, indexes_of, settled_index, storage
 
 
 def all_tables(t: Tables) -> list[sa.Table]:
     """Every table of an outbox, sorted by name. Their metadata may hold tables of somebody else."""
-    return sorted((t.outbox, t.entity, t.parked, t.lease, t.lane), key=lambda table: table.name)
+    waiting = () if t.existing else (t.outbox, t.entity, t.lane)
+    return sorted((*waiting, t.parked, t.lease), key=lambda table: table.name)
 
 
 def quoted(table: sa.Table, dialect: Dialect) -> str:
@@ -29,12 +31,14 @@ def schema_statement(t: Tables, dialect: Dialect) -> str | None:
 
 def table_statements(table: sa.Table, dialect: Dialect) -> list[str]:
     """CREATE TABLE, how PostgreSQL is to store it, and its indexes."""
-    indexes = sorted(table.indexes, key=lambda index: str(index.name))
+    own = indexes_of(table, dialect)
+    if dialect.name in MARIADB:
+        return [_with_indexes(_text(CreateTable(table, if_not_exists=True), dialect), own, dialect)]
     stored = storage(table) if dialect.name == "postgresql" else None
     elements: list[ExecutableDDLElement] = [
         CreateTable(table, if_not_exists=True),
         *([] if stored is None else [stored]),
-        *(CreateIndex(index, if_not_exists=True) for index in indexes),
+        *(CreateIndex(index, if_not_exists=True) for index in own),
     ]
     return [_text(element, dialect) for element in elements]
 
@@ -44,8 +48,44 @@ def statements(t: Tables, dialect: Dialect) -> Sequence[str]:
     first = schema_statement(t, dialect)
     return [
         *([first] if first else []),
-        *(text for table in all_tables(t) for text in table_statements(table, dialect)),
+        *(text for table in all_tables(t) for text in _from_any_state(table, t, dialect)),
     ]
+
+
+def _from_any_state(table: sa.Table, t: Tables, dialect: Dialect) -> list[str]:
+    """Where the database can do that: also what an outbox lacks that was made for settled rows that are deleted."""
+    made = table_statements(table, dialect)
+    if table is t.outbox and dialect.name == "postgresql":
+        added = [text for name, text in additions(t, dialect).items() if "." in name]
+        return [made[0], *(text.replace(" ADD COLUMN ", " ADD COLUMN IF NOT EXISTS ") for text in added), *made[1:]]
+    return made
+
+
+def additions(t: Tables, dialect: Dialect) -> Mapping[str, str]:
+    """What the outbox has only where settled rows stay: names ("table.column", "index") and the DDL that adds each."""
+    if "settled_at" not in t.outbox.c:
+        return {}
+    column, index = t.outbox.c.settled_at, settled_index(t.outbox)
+    kind = column.type.compile(dialect=dialect)
+    added = f"ALTER TABLE {quoted(t.outbox, dialect)} ADD COLUMN {column.name} {kind}"
+    return {
+        f"{t.outbox.fullname}.{column.name}": added,
+        str(index.name): _text(CreateIndex(index, if_not_exists=dialect.name not in MARIADB), dialect),
+    }
+
+
+def lacking(t: Tables, dialect: Dialect, columns: Collection[str], indexes: Collection[str]) -> Mapping[str, str]:
+    """Those of the additions that an outbox with these columns and indexes lacks."""
+    there = {f"{t.outbox.fullname}.{name}" for name in columns} | set(indexes)
+    return {name: text for name, text in additions(t, dialect).items() if name not in there}
+
+
+def _with_indexes(create_table: str, indexes: Sequence[sa.Index], dialect: Dialect) -> str:
+    """MySQL knows no CREATE INDEX that may be run twice: they are part of the table. Primary keys have no names."""
+    quote = dialect.identifier_preparer.quote
+    body, end, rest = re.sub(r"CONSTRAINT \S+ (?=PRIMARY)", "", create_table).rpartition("\n)")
+    lines = [f",\n    INDEX {quote(str(i.name))} ({', '.join(quote(c.name) for c in i.columns)})" for i in indexes]
+    return f"{body}{''.join(lines)}{end} {rest}"
 
 
 def _text(element: ExecutableDDLElement, dialect: Dialect) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import hashlib
 import os
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,8 +45,17 @@ class SessionEvidence(Protocol):
         """Whether ``seen`` needs no statement, so that it may be asked often."""
         ...
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether ``gone_within`` can be asked."""
+        ...
+
     def probe(self, name: str, token: ColumnElement[int]) -> ColumnElement[bool]:
         """As a column of a query: whether the owner with this token is gone. False where a query cannot tell."""
+        ...
+
+    async def gone_within(self, name: str, token: int, timeout_s: float) -> bool:
+        """One statement that returns when the session of this term has let go, or after the time."""
         ...
 
     async def hold(self, name: str, token: int) -> bool:
@@ -71,7 +81,17 @@ class SessionEvidence(Protocol):
         ...
 
 
-class NoEvidence:
+class CannotWait:
+    """Evidence that has to be asked again and again."""
+
+    can_wait = False
+
+    async def gone_within(self, name: str, token: int, timeout_s: float) -> bool:
+        """See SessionEvidence; it is never called."""
+        return False
+
+
+class NoEvidence(CannotWait):
     """Where sessions prove nothing, or nobody wants them to."""
 
     free_of_charge = False
@@ -95,7 +115,7 @@ class NoEvidence:
         return
 
 
-class AdvisoryLocks:
+class AdvisoryLocks(CannotWait):
     """PostgreSQL: advisory locks of one connection. ``space`` keeps apart the lease tables of one database."""
 
     free_of_charge = False
@@ -146,7 +166,68 @@ def _number(token: ColumnElement[int]) -> ColumnElement[int]:
     return sa.cast(token % _TOKENS, sa.Integer)
 
 
-class FileLocks:
+class NamedLocks:
+    """MariaDB and MySQL: named locks of one connection. ``space`` keeps apart the lease tables of one server.
+
+    They belong to one server, so they are no evidence where several take writes (Galera).
+    """
+
+    free_of_charge = False
+    can_wait = True
+
+    def __init__(self, wire: Wire, space: str) -> None:
+        self._wire = wire
+        self._space = space
+        self._held: set[tuple[str, int]] = set()
+
+    def probe(self, name: str, token: ColumnElement[int]) -> ColumnElement[bool]:
+        called = sa.func.concat(sa.literal_column(f"'{self._prefix(name)}'"), token)
+        return sa.func.is_free_lock(called) == sa.literal_column("1")
+
+    async def hold(self, name: str, token: int) -> bool:
+        if (name, token) not in self._held and await self._get(name, token, 0.0):
+            self._held.add((name, token))
+        return (name, token) in self._held
+
+    async def seen(self, name: str, token: int) -> Seen:
+        if (name, token) in self._held:
+            return Seen.ALIVE
+        free = await self._wire.first(sa.select(sa.func.is_free_lock(self._called(name, token))))
+        return Seen.GONE if free is not None and free[0] == 1 else Seen.ALIVE
+
+    async def gone_within(self, name: str, token: int, timeout_s: float) -> bool:
+        gone = await self._get(name, token, timeout_s)
+        if gone:
+            await self._release(name, token)
+        return gone
+
+    async def let_go(self, name: str, token: int) -> None:
+        if (name, token) in self._held:
+            self._held.discard((name, token))
+            await self._release(name, token)
+
+    def abandon(self, name: str, token: int) -> None:
+        self._held.discard((name, token))  # the lock went with the connection
+
+    def close(self) -> None:
+        self._held.clear()
+
+    async def _get(self, name: str, token: int, timeout_s: float) -> bool:
+        row = await self._wire.first(sa.select(sa.func.get_lock(self._called(name, token), timeout_s)))
+        return row is not None and row[0] == 1
+
+    async def _release(self, name: str, token: int) -> None:
+        await self._wire.first(sa.select(sa.func.release_lock(self._called(name, token))))
+
+    def _called(self, name: str, token: int) -> str:
+        return f"{self._prefix(name)}{token}"
+
+    def _prefix(self, name: str) -> str:
+        digest = hashlib.blake2b(f"{self._space}.{name}".encode(), digest_size=12)
+        return f"fencepost_{digest.hexdigest()}_"  # with a token at most 64 characters, which is all that MySQL takes
+
+
+class FileLocks(CannotWait):
     """SQLite: a locked file beside the database for each term, ``DATABASE-TABLE-NAME.TOKEN.lock``.
 
     The kernel unlocks it when the process ends, however it ends. Its absence proves nothing: it may have been released,

@@ -9,16 +9,21 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import ExecutableDDLElement
-from sqlalchemy.sql.compiler import DDLCompiler
+from sqlalchemy.sql.compiler import DDLCompiler, TypeCompiler
 from sqlalchemy.types import TypeEngine
 
 from fencepost.message import KEY_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, TYPE_CHARACTERS_MAX
+
+MARIADB = ("mysql", "mariadb")
+"""What SQLAlchemy calls the two: a URL with "mysql" in it may well lead to a MariaDB."""
 
 
 class State(enum.IntEnum):
@@ -30,10 +35,15 @@ class State(enum.IntEnum):
     """Given to a plain broker by the owner whose token stands in the row; nobody knows yet whether it arrived."""
     DELAYED = 2
     """Its available_at."""
+    SETTLED = 3
+    """Nothing: it is published, and kept for a while (where settled rows are marked, not deleted)."""
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """An aware datetime, kept as UTC with microseconds. SQLite has no such type: text that sorts as the times do."""
+    """An aware datetime, kept as UTC with microseconds. SQLite has no such type: text that sorts as the times do.
+
+    MariaDB's type has no time zone, so that no session's zone changes what is read.
+    """
 
     impl = sa.DateTime
     cache_ok = True
@@ -41,6 +51,8 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[datetime]:
         if dialect.name == "sqlite":
             return dialect.type_descriptor(sa.String(26))  # type: ignore[arg-type]
+        if dialect.name in MARIADB:
+            return dialect.type_descriptor(mysql.DATETIME(fsp=6))
         return dialect.type_descriptor(sa.DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | str | None:
@@ -49,7 +61,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         moment = value.astimezone(UTC)
         if dialect.name == "sqlite":
             return moment.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-        return moment
+        return moment.replace(tzinfo=None) if dialect.name in MARIADB else moment
 
     def process_result_value(self, value: datetime | str | None, dialect: Dialect) -> datetime | None:
         if value is None:
@@ -58,8 +70,38 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+class ExactText(sa.String):
+    """MariaDB and MySQL: text that is equal where every byte is, case and trailing blanks included.
+
+    Each has another name for that collation; each reads the comment that is meant for it.
+    """
+
+    __visit_name__ = "exact_text"
+
+
+@compiles(ExactText, *MARIADB)
+def _compile_exact_text(element: ExactText, _: TypeCompiler, **__: object) -> str:
+    collation = "/*M! COLLATE utf8mb4_nopad_bin */ /*!80017 COLLATE utf8mb4_0900_bin */"
+    return f"VARCHAR({element.length}) CHARACTER SET utf8mb4 {collation}"
+
+
+def _exact(length: int) -> sa.String:
+    return sa.String(length).with_variant(ExactText(length), *MARIADB)
+
+
 _Seq = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER PRIMARY KEY counts up by itself there
-_Id = sa.Uuid(as_uuid=False).with_variant(sa.String(36), "sqlite")
+_Id = (
+    sa.Uuid(as_uuid=False)
+    .with_variant(sa.String(36), "sqlite")
+    .with_variant(mysql.CHAR(36, charset="ascii", collation="ascii_bin"), *MARIADB)
+)
+_Payload = sa.LargeBinary().with_variant(mysql.LONGBLOB(), *MARIADB)
+_Headers = sa.Text().with_variant(mysql.LONGTEXT(), *MARIADB)
+
+_MARIADB_STORAGE = {"engine": "InnoDB", "charset": "utf8mb4", "collate": "utf8mb4_bin"}
+_ON_MARIADB: dict[str, Any] = {
+    f"{name}_{option}": value for name in MARIADB for option, value in _MARIADB_STORAGE.items()
+}
 
 _QUEUE = {
     # Every row is deleted soon after it was inserted: vacuum must follow the deletes, not the size of a backlog.
@@ -71,6 +113,9 @@ _QUEUE = {
     "toast.autovacuum_vacuum_threshold": "10000",
     "toast.vacuum_truncate": "false",
 }
+_READY = "_ready"
+_SETTLED = "_settled"
+
 _UPDATED = {"fillfactor": "80"}  # room for the next version of a row in its own page, where no index need know of it
 
 
@@ -113,39 +158,52 @@ class Tables:
     parked: sa.Table
     lease: sa.Table
     lane: sa.Table
+    existing: bool = False
+    """Somebody else's table is the outbox: then there is neither ours, nor entities."""
 
 
-def tables(*, schema: str | None = None, prefix: str = "fencepost_", metadata: sa.MetaData | None = None) -> Tables:
-    """The tables, added to ``metadata`` (a new one where none is given: hand yours in to let Alembic see them)."""
+def tables(
+    *,
+    schema: str | None = None,
+    prefix: str = "fencepost_",
+    metadata: sa.MetaData | None = None,
+    marked: bool = False,
+    existing: bool = False,
+) -> Tables:
+    """The tables, added to ``metadata`` (a new one where none is given: hand yours in to let Alembic see them).
+
+    ``marked``: settled rows stay, so the outbox has a column and an index more, of which writers need not know.
+    """
     into = sa.MetaData() if metadata is None else metadata
     return Tables(
         into,
-        _outbox(into, f"{prefix}outbox", schema),
+        _outbox(into, f"{prefix}outbox", schema, marked=marked),
         _entity(into, f"{prefix}entity", schema),
         _parked(into, f"{prefix}parked", schema),
         _lease(into, f"{prefix}lease", schema),
         _lane(into, f"{prefix}lane", schema),
+        existing,
     )
 
 
 def _message_columns() -> list[sa.Column[object]]:
     return [
         sa.Column("id", _Id, nullable=False),
-        sa.Column("topic", sa.String(TOPIC_CHARACTERS_MAX), nullable=False),
-        sa.Column("key", sa.String(KEY_CHARACTERS_MAX)),
+        sa.Column("topic", _exact(TOPIC_CHARACTERS_MAX), nullable=False),
+        sa.Column("key", _exact(KEY_CHARACTERS_MAX)),
         sa.Column("version", sa.BigInteger),  # None with a key: the position is the version
         sa.Column("type", sa.String(TYPE_CHARACTERS_MAX), nullable=False),
         sa.Column("slot", sa.SmallInteger, nullable=False),
-        sa.Column("payload", sa.LargeBinary),
+        sa.Column("payload", _Payload),
         sa.Column("content_type", sa.String(TYPE_CHARACTERS_MAX), nullable=False),
-        sa.Column("headers", sa.Text),  # a JSON object of texts; None where there are none
+        sa.Column("headers", _Headers),  # a JSON object of texts; None where there are none
         sa.Column("occurred_at", UtcDateTime, nullable=False),
         sa.Column("available_at", UtcDateTime),
         sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
     ]
 
 
-def _outbox(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
+def _outbox(metadata: sa.MetaData, name: str, schema: str | None, *, marked: bool) -> sa.Table:
     table = sa.Table(
         name,
         metadata,
@@ -155,12 +213,47 @@ def _outbox(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         sa.Column("token", sa.BigInteger),
         sa.Column("last_error", sa.Text),
         schema=schema,
+        **_ON_MARIADB,
         sqlite_autoincrement=True,  # otherwise the last deleted position is handed out again
     )
     _store_as(table, _QUEUE)
     delayed = table.c.state == int(State.DELAYED)
     sa.Index(f"{name}_due", table.c.available_at, postgresql_where=delayed, sqlite_where=delayed)
+    # A read of what may be published would otherwise pass every delayed row, each time.
+    ready = table.c.state.in_([int(State.PENDING), int(State.SENDING)])
+    index = sa.Index(f"{name}{_READY}", table.c.seq, postgresql_where=ready, sqlite_where=ready)
+    index.ddl_if(callable_=_can_be_of_some_rows)
+    if marked:
+        _keep_settled(table)
     return table
+
+
+def _keep_settled(table: sa.Table) -> None:
+    """What is settled has a settled_at, and nothing else has one. Where an index cannot be of some rows only, the other
+    rows stand at its beginning, first those that may be published, in the order of their positions: there it serves the
+    reads too.
+    """
+    table.append_column(sa.Column("settled_at", UtcDateTime))
+    settled = table.c.state == int(State.SETTLED)
+    name = f"{table.name}{_SETTLED}"
+    columns = (table.c.settled_at, table.c.available_at, table.c.seq)
+    sa.Index(name, *columns, postgresql_where=settled, sqlite_where=settled)
+
+
+def settled_index(table: sa.Table) -> sa.Index:
+    """The index of an outbox whose settled rows stay."""
+    return next(index for index in table.indexes if index.name == f"{table.name}{_SETTLED}")
+
+
+def _can_be_of_some_rows(*_: object, dialect: Dialect, **__: object) -> bool:
+    return dialect.name not in MARIADB
+
+
+def indexes_of(table: sa.Table, dialect: Dialect) -> list[sa.Index]:
+    """The indexes that a table has in this database, by name: not all of them have indexes of some rows only."""
+    partial = _can_be_of_some_rows(dialect=dialect)
+    found = [index for index in table.indexes if partial or not str(index.name).endswith(_READY)]
+    return sorted(found, key=lambda index: str(index.name))
 
 
 def _parked(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
@@ -175,6 +268,7 @@ def _parked(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         sa.Column("reason", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("id", name=f"{name}_pkey"),
         schema=schema,
+        **_ON_MARIADB,
     )
 
 
@@ -182,10 +276,11 @@ def _entity(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
     table = sa.Table(
         name,
         metadata,
-        sa.Column("topic", sa.String(TOPIC_CHARACTERS_MAX), primary_key=True),
-        sa.Column("key", sa.String(KEY_CHARACTERS_MAX), primary_key=True),
+        sa.Column("topic", _exact(TOPIC_CHARACTERS_MAX), primary_key=True),
+        sa.Column("key", _exact(KEY_CHARACTERS_MAX), primary_key=True),
         sa.Column("version", sa.BigInteger, nullable=False),
         schema=schema,
+        **_ON_MARIADB,
     )
     _store_as(table, _UPDATED)
     return table
@@ -195,13 +290,14 @@ def _lease(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
     return sa.Table(
         name,
         metadata,
-        sa.Column("name", sa.String(255), primary_key=True),
-        sa.Column("owner", sa.String(255)),  # None: released
+        sa.Column("name", _exact(255), primary_key=True),
+        sa.Column("owner", _exact(255)),  # None: released
         sa.Column("token", sa.BigInteger, nullable=False),
         sa.Column("acquired_at", UtcDateTime),
         sa.Column("expires_at", UtcDateTime),
         sa.Column("session", sa.Boolean, nullable=False),  # the owner holds a lock that ends with its session
         schema=schema,
+        **_ON_MARIADB,
     )
 
 
@@ -209,10 +305,11 @@ def _lane(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
     return sa.Table(
         name,
         metadata,
-        sa.Column("relay", sa.String(100), primary_key=True),
+        sa.Column("relay", _exact(100), primary_key=True),
         sa.Column("lane", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("first_slot", sa.SmallInteger, nullable=False),
         sa.Column("last_slot", sa.SmallInteger, nullable=False),
         sa.Column("asleep", sa.Boolean, nullable=False),  # writers wake the owner only where this is true
         schema=schema,
+        **_ON_MARIADB,
     )

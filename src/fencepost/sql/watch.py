@@ -8,10 +8,10 @@ that saw it awake may commit, silently, at any later time. Looking is the truth;
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fencepost.clock import Clock
 from fencepost.message import Position, Stored
-from fencepost.sql.source import LOWEST
 
 FIRST_WAIT_S = 0.002
 LOOKS_AWAKE = 5
@@ -35,7 +35,7 @@ class Watch:
         self._clock = clock
         self._looks = 0
         self._bottom: tuple[int, Position, Position] | None = None
-        self._highest = LOWEST
+        self._highest: Any = None  # a Position
         self._since = clock.monotonic()
         self._rows = 0
 
@@ -77,7 +77,7 @@ class Watch:
         new = bool(rows) and after is None and bottom != self._bottom
         if after is None:
             self._bottom = bottom
-        if rows and int(rows[-1].position) > self._highest:
-            self._highest = int(rows[-1].position)
+        if rows and (self._highest is None or rows[-1].position > self._highest):
+            self._highest = rows[-1].position
             new = True
         return new

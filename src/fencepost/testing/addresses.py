@@ -18,7 +18,7 @@ def address(kind: str, name: str, folder: Path) -> str:
         return f"memory://rules-{fresh()}"
     if name == "sqlite":
         return f"sqlite:///{folder / 'rules.db'}"
-    variable = VARIABLE.format(name.upper().replace(".", "_"))
+    variable = VARIABLE.format(name.upper().replace(".", "_").replace("-", "_"))
     url = os.environ.get(variable)
     if url:
         return url

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from fencepost import plugins
 from fencepost.errors import ConfigurationError
@@ -39,7 +39,11 @@ class Parked:
 
 
 class Writer(Protocol):
-    """An application with an outbox, and a look into its database. It is made for one test, on tables of its own."""
+    """An application with an outbox, and a look into its database. It is made for one test, on tables of its own.
+
+    Two more attributes may be there: ``payload_bytes_max`` where the database takes no payload of a megabyte (a larger
+    one must be refused), and ``many``, how many messages are many to it, where ten thousand would take minutes.
+    """
 
     @property
     def concurrent(self) -> bool:
@@ -68,6 +72,15 @@ class Writer(Protocol):
 
     async def close(self) -> None:
         """Remove what was made for this test and let go."""
+        ...
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A writer that makes a table of its own, which is then read as an outbox."""
+
+    async def prepare(self) -> None:
+        """Make it."""
         ...
 
 
@@ -136,5 +149,5 @@ def _factory(kind: str, name: str, module: str | None, folder: str, attribute: s
 
 def _module(kind: str, name: str, module: str | None, folder: str) -> ModuleType:
     if module is None and name in plugins.names(kind):
-        return importlib.import_module(f"{folder}.{name}")
+        return importlib.import_module(f"{folder}.{name.replace('-', '_')}")
     return plugins.load(kind, module or name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import pytest_asyncio
 
+from fencepost.existing import ExistingTable
 from fencepost.testing.addresses import address
 from fencepost.testing.places import OutboxPlace, outbox_place
 
@@ -17,11 +19,14 @@ class OnDatabase:
     """An empty outbox for every test.
 
     ``database`` is the name or the dotted module of the plug-in; ``writer_module`` has its writer, where that is not in
-    the usual place (see ``fencepost.testing.harness``).
+    the usual place (see ``fencepost.testing.harness``). ``settle`` says what becomes of settled rows, ``table`` which
+    existing table is the outbox.
     """
 
     database: str
     writer_module: str | None = None
+    settle: Literal["delete", "mark"] = "delete"
+    table: ExistingTable | None = None
 
     @pytest.fixture
     def database_url(self, tmp_path: Path) -> str:
@@ -31,5 +36,7 @@ class OnDatabase:
     @pytest_asyncio.fixture(loop_scope="function")
     async def place(self, database_url: str) -> AsyncIterator[OutboxPlace]:
         """An empty outbox."""
-        async with outbox_place(self.database, database_url, writer_module=self.writer_module) as place:
-            yield place
+        writer = self.writer_module
+        place = outbox_place(self.database, database_url, writer_module=writer, settle=self.settle, table=self.table)
+        async with place as made:
+            yield made

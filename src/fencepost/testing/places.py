@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any, Literal
 
 from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK, Clock
+from fencepost.existing import ExistingTable
 from fencepost.message import Message, Stored
 from fencepost.ports import (
     Broker,
@@ -24,7 +26,7 @@ from fencepost.ports import (
     Source,
     Term,
 )
-from fencepost.testing.harness import Reader, Seen, Writer, reader_factory, writer_factory
+from fencepost.testing.harness import Preparing, Reader, Seen, Writer, reader_factory, writer_factory
 from fencepost.testing.messages import message, stored
 
 WHOLE = Lane("rules")
@@ -66,10 +68,14 @@ class OutboxPlace:
         """Commit ``count`` ordinary messages in one transaction."""
         return await self.add(*[message(key) for _ in range(count)])
 
-    def beside(self) -> OutboxPlace:
-        """Another outbox in the same database. Its tables do not exist yet."""
-        options = replace(self.options, prefix=f"rules_{fresh()}_")
-        return OutboxPlace(self.database, options, self._writer_module)
+    def most(self, count: int) -> int:
+        """So many messages, or as many as are many to this database: its writer may say ``many``."""
+        return min(count, getattr(self.writer, "many", count))
+
+    def beside(self, **options: Any) -> OutboxPlace:
+        """Another outbox in the same database, with these options instead. Its tables do not exist yet."""
+        other = replace(self.options, **{"prefix": f"rules_{fresh()}_", **options})
+        return OutboxPlace(self.database, other, self._writer_module)
 
     async def close(self) -> None:
         """End every session and remove the tables."""
@@ -79,11 +85,22 @@ class OutboxPlace:
 
 
 @asynccontextmanager
-async def outbox_place(database: str, url: str, *, writer_module: str | None = None) -> AsyncIterator[OutboxPlace]:
-    """An empty outbox of a database plug-in, on tables of its own."""
-    place = OutboxPlace(database, DatabaseOptions(url=url, prefix=f"rules_{fresh()}_"), writer_module)
+async def outbox_place(
+    database: str,
+    url: str,
+    *,
+    writer_module: str | None = None,
+    settle: Literal["delete", "mark"] = "delete",
+    table: ExistingTable | None = None,
+) -> AsyncIterator[OutboxPlace]:
+    """An empty outbox of a database plug-in, on tables of its own. ``table`` is made by the writer."""
+    form = None if table is None else replace(table, table=f"rules_{fresh()}")
+    options = DatabaseOptions(url=url, prefix=f"rules_{fresh()}_", settle=settle, table=form)
+    place = OutboxPlace(database, options, writer_module)
     try:
         await place.schema.apply()
+        if isinstance(place.writer, Preparing):
+            await place.writer.prepare()
         yield place
     finally:
         await place.close()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from fencepost.databases.postgresql.existing import existing_source
 from fencepost.databases.postgresql.schema import PostgresqlSchema
 from fencepost.databases.postgresql.session import PostgresqlSession
 from fencepost.databases.postgresql.source import PostgresqlSource
 from fencepost.ports import DatabaseOptions
+from fencepost.sql.existing.source import ExistingSource
 
-__all__ = ["PostgresqlSchema", "PostgresqlSession", "PostgresqlSource", "schema", "source"]
+__all__ = ["OFFERS", "PostgresqlSchema", "PostgresqlSession", "PostgresqlSource", "schema", "source"]
+
+OFFERS = ("mark", "existing")
+"""What not every database has: settled rows that stay, and outboxes in tables of somebody else."""
 
 
-def source(options: DatabaseOptions) -> PostgresqlSource:
+def source(options: DatabaseOptions) -> PostgresqlSource | ExistingSource:
     """The plug-in's factory for sources."""
-    return PostgresqlSource(options)
+    return PostgresqlSource(options) if options.table is None else existing_source(options, options.table)
 
 
 def schema(options: DatabaseOptions) -> PostgresqlSchema:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Mapping
+from copy import copy
+from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
@@ -16,7 +17,9 @@ from fencepost.errors import ConfigurationError, ConnectionLost, DeadlineExceede
 from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
-from fencepost.sql.faults import SILENT
+from fencepost.sql.existing.columns import Described
+from fencepost.sql.existing.statements import existing_statements
+from fencepost.sql.faults import SILENT, greeting
 from fencepost.sql.outbox import channel
 from fencepost.sql.source import source_statements
 from fencepost.sql.tables import tables
@@ -36,6 +39,12 @@ _SETTINGS = """
     -- What the client has given up must not live on in the server, nor a transaction of a relay that is paused.
     SET statement_timeout = {timeout_ms};
     SET idle_in_transaction_session_timeout = {timeout_ms};
+"""
+
+_COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
+_INDEXES = """
+    SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+    WHERE indrelid = to_regclass($1) AND indisvalid
 """
 
 # Parameters of URLs that other drivers know; asyncpg would hand them to the server as settings.
@@ -80,7 +89,9 @@ class Outbox:
         parts = urlsplit(self.dsn)
         self.place = f"PostgreSQL {parts.netloc.rpartition('@')[2]}{parts.path}"
         self.dialect = sqlalchemy_asyncpg.dialect()  # type: ignore[no-untyped-call]
-        self.tables = tables(schema=options.schema, prefix=options.prefix)
+        existing = options.table is not None
+        marked = options.settle == "mark" and not existing
+        self.tables = tables(schema=options.schema, prefix=options.prefix, marked=marked, existing=existing)
         self.statements = source_statements(self.tables, self.dialect)
         self.channel = channel(options.schema, options.prefix)
 
@@ -90,13 +101,29 @@ class Outbox:
 
     async def open(self) -> Any:
         """A new connection. Whoever calls keeps the deadline and maps the errors."""
-        connection = await asyncpg.connect(self.dsn, timeout=None, max_cached_statement_lifetime=0)
+        with greeting(self.dsn):
+            connection = await asyncpg.connect(self.dsn, timeout=None, max_cached_statement_lifetime=0)
         try:
             await connection.execute(_SETTINGS.format(timeout_ms=max(1, int(self.options.timeout_s * 1000))))
         except BaseException:
             connection.terminate()
             raise
         return connection
+
+    def described(self, found: Described) -> Self:
+        """The same, with the statements of an existing table. Raises FixError where it cannot be an outbox."""
+        other = copy(self)
+        other.statements = existing_statements(self.place, self.options, self.tables, found, self.dialect)
+        return other
+
+    async def lacking(self, connection: Any) -> Mapping[str, str]:
+        """What an outbox that is there lacks for settled rows that stay, and the DDL that adds it."""
+        if not ddl.additions(self.tables, self.dialect):
+            return {}
+        name = self.quoted(self.tables.outbox)
+        columns = [column for (column,) in await connection.fetch(_COLUMNS, name)]
+        indexes = [index for (index,) in await connection.fetch(_INDEXES, name)]
+        return ddl.lacking(self.tables, self.dialect, columns, indexes)
 
     async def in_time(self, call: Awaitable[T]) -> T:
         """Await what works on new connections of its own. Raises FixError, Unavailable or DeadlineExceeded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from fencepost.databases.postgresql.connection import Outbox
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
+from fencepost.sql.revisions import LATEST
 
 _ABSENT = "SELECT name FROM unnest($1::text[]) AS t (name) WHERE to_regclass(name) IS NULL"
 _HAS_SCHEMA = "SELECT count(*) FROM pg_namespace WHERE nspname = $1"
@@ -20,6 +21,8 @@ _LOCK_NUMBER = crc32(b"fencepost schema apply")
 
 class PostgresqlSchema:
     """``fencepost.ports.Schema`` says what each call promises."""
+
+    revision = LATEST
 
     def __init__(self, options: DatabaseOptions) -> None:
         self._outbox = Outbox(options)
@@ -42,7 +45,11 @@ class PostgresqlSchema:
             connection.terminate()
 
     async def _missing(self, connection: Any) -> list[str]:
-        return [table.fullname for table in await self._missing_tables(connection)]
+        missing = await self._missing_tables(connection)
+        return [*(table.fullname for table in missing), *await self._lacking(connection, missing)]
+
+    async def _lacking(self, connection: Any, missing: Sequence[sa.Table]) -> Mapping[str, str]:
+        return {} if self._outbox.tables.outbox in missing else await self._outbox.lacking(connection)
 
     async def _missing_tables(self, connection: Any) -> list[sa.Table]:
         tables = ddl.all_tables(self._outbox.tables)
@@ -58,7 +65,8 @@ class PostgresqlSchema:
         if create_schema and not await connection.fetchval(_HAS_SCHEMA, options.schema):
             await connection.execute(create_schema)
         missing = await self._missing_tables(connection)
-        for table in missing:
-            for statement in ddl.table_statements(table, dialect):
-                await connection.execute(statement)
-        return [table.fullname for table in missing]
+        lacking = await self._lacking(connection, missing)
+        made = [text for table in missing for text in ddl.table_statements(table, dialect)]
+        for statement in [*made, *lacking.values()]:
+            await connection.execute(statement)
+        return [*(table.fullname for table in missing), *lacking]

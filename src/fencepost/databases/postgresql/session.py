@@ -10,6 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from fencepost.databases.postgresql.connection import Outbox
@@ -70,7 +71,8 @@ class PostgresqlSession:
         if after is None:
             self._bell.clear()
         text, arguments = self._in_lane(lane, self._statements.pending, self._statements.pending_in_slots)
-        arguments = [LOWEST if after is None else after, *arguments, limit]
+        lowest = self._statements.lowest or LOWEST
+        arguments = [lowest if after is None else after, *arguments, limit]
         records = await self._call(self._reader, lambda c: c.fetch(text, *arguments))
         new = tuple.__new__  # Stored(*record) takes twice as long, and new(Stored, record) a third more
         rows = [new(Stored, record[:]) for record in records]
@@ -96,7 +98,7 @@ class PostgresqlSession:
     async def settle(self, rows: Sequence[tuple[Position, str]]) -> int:
         if not rows:
             return 0
-        given: Sequence[object] | None = between(rows)
+        given: Sequence[object] | None = between(rows) if self._statements.settle_between else None
         text = self._statements.settle_between if given else self._statements.settle
         arguments = given or arrays(rows)
         status = await self._call(self._writer, lambda c: c.execute(text, *arguments))
@@ -159,7 +161,8 @@ class PostgresqlSession:
         lane = self._lane
         if lane is not None:
             values = (lane.relay, lane.index, lane.first_slot, lane.last_slot, asleep)
-            await self._call(self._writer, lambda c: c.execute(self._statements.set_asleep, *values))
+            if self._statements.set_asleep:  # the writers of an existing table know nothing of it
+                await self._call(self._writer, lambda c: c.execute(self._statements.set_asleep, *values))
             self._watch.told(asleep=asleep)
 
     def _ring(self, *_: object) -> None:
@@ -225,4 +228,4 @@ async def _leave(connection: Any) -> None:
 
 def _with_texts(rows: Sequence[tuple[Stored, str]]) -> list[tuple[str, Position, str]]:
     """(text, position, id) in the order of positions, so that two relays lock rows in the same order."""
-    return sorted([(shortened(text), m.position, m.id) for m, text in rows], key=lambda row: int(row[1]))
+    return sorted([(shortened(text), m.position, m.id) for m, text in rows], key=itemgetter(1))

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.databases.postgresql.connection import Outbox
+from fencepost.databases.postgresql.purger import PostgresqlPurger
 from fencepost.databases.postgresql.session import PostgresqlSession
-from fencepost.errors import AccessDenied, SchemaMissing, Unavailable
+from fencepost.errors import AccessDenied, ConfigurationError, SchemaMissing, Unavailable
 from fencepost.ports import Backlog, DatabaseOptions
 from fencepost.sql.faults import APPLY, READ_ONLY
+from fencepost.sql.source import must_be_kept
 
 _SERVER = """
     SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
@@ -23,8 +25,10 @@ _RIGHTS = """
 """
 
 _SEQUENCE = """
-    SELECT name, has_sequence_privilege(name::regclass::oid, 'USAGE')
+    SELECT name, has_sequence_privilege(name::regclass::oid, 'USAGE'),
+        seqcache = 1 AND seqincrement > 0 AND NOT seqcycle
     FROM pg_get_serial_sequence($1, 'seq') AS found (name)
+    LEFT JOIN pg_sequence ON seqrelid = name::regclass::oid
 """
 
 
@@ -39,6 +43,19 @@ class PostgresqlSource:
 
     async def backlog(self) -> Backlog:
         return await self._outbox.in_time(self._backlog())
+
+    async def purger(self) -> PostgresqlPurger:
+        must_be_kept(self._outbox.options)
+        return await self._outbox.in_time(self._purger())
+
+    async def _purger(self) -> PostgresqlPurger:
+        connection = await self._outbox.open()
+        try:
+            await self._check_tables(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return PostgresqlPurger(self._outbox, connection)
 
     async def _connect(self) -> PostgresqlSession:
         reader, writer = await self._open_two()
@@ -76,25 +93,36 @@ class PostgresqlSource:
         if one != other:
             raise Unavailable(f"{self._outbox.place} leads to two different servers", remedy="name one of them")
 
-    async def _check_tables(self, connection: Any) -> None:
-        t, quoted = self._outbox.tables, self._outbox.quoted
-        reads_and_writes = ("SELECT", "INSERT", "UPDATE")
+    def _needed(self) -> dict[str, tuple[str, ...]]:
+        """Tables, as a statement names them, and the rights that a relay must have."""
+        t, reads_and_writes = self._outbox.tables, ("SELECT", "INSERT", "UPDATE")
         needed = {t.outbox: ("SELECT", "UPDATE", "DELETE"), t.parked: reads_and_writes, t.lane: reads_and_writes}
-        pairs = [(quoted(table), right) for table, rights in needed.items() for right in rights]
+        return {self._outbox.quoted(table): rights for table, rights in needed.items()}
+
+    async def _check_tables(self, connection: Any) -> None:
+        pairs = [(name, right) for name, rights in self._needed().items() for right in rights]
         rows = await connection.fetch(_RIGHTS, [name for name, _ in pairs], [right for _, right in pairs])
         missing = sorted({name for name, _, granted in rows if granted is None})
         if missing:
             raise SchemaMissing(f"{self._outbox.place} has no table {', '.join(missing)}", remedy=APPLY)
+        if lacking := await self._outbox.lacking(connection):
+            raise SchemaMissing(f"{self._outbox.place} lacks {', '.join(lacking)}", remedy=APPLY)
         if denied := [(name, right) for name, right, granted in rows if not granted]:
             raise self._denied(_grants(denied))
 
     async def _check_sequence(self, connection: Any) -> str:
         table = self._outbox.quoted(self._outbox.tables.outbox)
-        name, usable = await connection.fetchrow(_SEQUENCE, table)
+        name, usable, grows = await connection.fetchrow(_SEQUENCE, table)
         if name is None:
             raise SchemaMissing(f"{self._outbox.place}: no sequence numbers {table}.seq", remedy=APPLY)
         if not usable:
             raise self._denied(f"GRANT USAGE ON SEQUENCE {name} TO ...")
+        if not grows:  # a session that keeps numbers for later hands out positions below what has been committed
+            raise ConfigurationError(
+                f"{self._outbox.place}: the sequence {name} does not hand out ever larger numbers, one at a time: "
+                "the order of a key would be lost",
+                remedy=f"ALTER SEQUENCE {name} INCREMENT BY 1 CACHE 1 NO CYCLE",
+            )
         return str(name)
 
     def _denied(self, remedy: str) -> AccessDenied:

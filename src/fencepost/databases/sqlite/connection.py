@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
+from zlib import crc32
 
 import aiosqlite
 import sqlalchemy as sa
@@ -20,6 +22,9 @@ from fencepost.errors import AccessDenied, ConfigurationError, Contention, Deadl
 from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
+from fencepost.sql.existing.columns import Described
+from fencepost.sql.existing.sqlite import CRC
+from fencepost.sql.existing.statements import existing_statements
 from fencepost.sql.source import source_statements
 from fencepost.sql.tables import tables
 
@@ -58,7 +63,9 @@ class Outbox:
         self.place = f"SQLite {self.path}"
         self.options = options
         self.dialect = sqlite.dialect()
-        self.tables = tables(prefix=options.prefix)
+        existing = options.table is not None
+        marked = options.settle == "mark" and not existing
+        self.tables = tables(prefix=options.prefix, marked=marked, existing=existing)
         self.statements = source_statements(self.tables, self.dialect)
 
     def identity(self) -> tuple[int, int] | None:
@@ -97,7 +104,10 @@ class Outbox:
         thread: Thread = getattr(opening, "_thread", opening)  # type: ignore[arg-type]  # before 0.22 it was the thread
         thread.daemon = True  # a process that must end does so, whatever SQLite waits for
         try:
-            return await opening
+            connection = await opening
+            if self.options.table is not None:
+                await connection.create_function(CRC, 1, _crc32, deterministic=True)
+            return connection
         except BaseException:
             await self._end_of(thread)
             raise
@@ -153,6 +163,24 @@ class Outbox:
         rows = await connection.execute_fetchall("SELECT name FROM sqlite_master WHERE type = 'table'")
         there = {name for (name,) in rows}
         return [table for table in ddl.all_tables(self.tables) if table.name not in there]
+
+    def described(self, found: Described) -> Self:
+        """The same, with the statements of an existing table. Raises FixError where it cannot be an outbox."""
+        other = copy(self)
+        other.statements = existing_statements(self.place, self.options, self.tables, found, self.dialect)
+        return other
+
+    async def lacking(self, connection: aiosqlite.Connection) -> Mapping[str, str]:
+        """What an outbox that is there lacks for settled rows that stay, and the DDL that adds it."""
+        name = self.tables.outbox.name
+        columns = await connection.execute_fetchall("SELECT name FROM pragma_table_info(?)", (name,))
+        indexes = await connection.execute_fetchall("SELECT name FROM pragma_index_list(?)", (name,))
+        given = [[found for (found,) in rows] for rows in (columns, indexes)]
+        return ddl.lacking(self.tables, self.dialect, *given)
+
+
+def _crc32(text: str) -> int:
+    return crc32(text.encode())
 
 
 async def first(connection: aiosqlite.Connection, text: str, *arguments: object) -> Any:

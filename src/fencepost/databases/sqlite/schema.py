@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import aiosqlite
+import sqlalchemy as sa
 
 from fencepost.databases.sqlite.connection import Outbox
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
+from fencepost.sql.revisions import LATEST
 
 
 class SqliteSchema:
     """``fencepost.ports.Schema`` says what each call promises. ``apply`` creates the file where there is none."""
+
+    revision = LATEST
 
     def __init__(self, options: DatabaseOptions) -> None:
         self._outbox = Outbox(options)
@@ -28,13 +32,21 @@ class SqliteSchema:
         if self._outbox.identity() is None:
             self._outbox.check_folder()
             return [table.name for table in ddl.all_tables(self._outbox.tables)]
-        return [table.name for table in await self._outbox.on_one(self._outbox.missing)]
+        return await self._outbox.on_one(self._missing)
+
+    async def _missing(self, connection: aiosqlite.Connection) -> list[str]:
+        missing = await self._outbox.missing(connection)
+        return [*(table.name for table in missing), *await self._lacking(connection, missing)]
+
+    async def _lacking(self, connection: aiosqlite.Connection, missing: Sequence[sa.Table]) -> Mapping[str, str]:
+        return {} if self._outbox.tables.outbox in missing else await self._outbox.lacking(connection)
 
     async def _apply(self, connection: aiosqlite.Connection) -> Sequence[str]:
         await connection.execute("BEGIN IMMEDIATE")
         missing = await self._outbox.missing(connection)
-        for table in missing:
-            for statement in ddl.table_statements(table, self._outbox.dialect):
-                await connection.execute(statement)
+        lacking = await self._lacking(connection, missing)
+        made = [text for table in missing for text in ddl.table_statements(table, self._outbox.dialect)]
+        for statement in [*made, *lacking.values()]:
+            await connection.execute(statement)
         await connection.commit()
-        return [table.name for table in missing]
+        return [*(table.name for table in missing), *lacking]

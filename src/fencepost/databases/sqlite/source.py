@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import aiosqlite
 
 from fencepost.databases.sqlite.connection import Outbox, first, leave
+from fencepost.databases.sqlite.purger import SqlitePurger
 from fencepost.databases.sqlite.session import SqliteSession
 from fencepost.errors import SchemaMissing
 from fencepost.ports import Backlog, DatabaseOptions
 from fencepost.sql.faults import APPLY
+from fencepost.sql.source import must_be_kept
+
+_MADE_BY = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
+_COUNTS_UP = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
 
 
 class SqliteSource:
@@ -28,6 +34,11 @@ class SqliteSource:
         pending, delayed, parked, age_s = counts
         oldest_age_s = None if age_s is None else max(0.0, age_s)
         return Backlog(pending=pending, delayed=delayed, parked=parked, oldest_age_s=oldest_age_s)
+
+    async def purger(self) -> SqlitePurger:
+        must_be_kept(self._outbox.options)
+        await (await self.connect()).close()
+        return SqlitePurger(self._outbox, self._outbox.identity())
 
     async def advice(self) -> Sequence[str]:
         """What would make this file a better outbox, one line each; nothing where it is well set up."""
@@ -47,10 +58,24 @@ class SqliteSource:
             if missing:
                 names = ", ".join(table.name for table in missing)
                 raise SchemaMissing(f"{self._outbox.place} has no table {names}", remedy=APPLY)
+            if lacking := await self._outbox.lacking(reader):
+                raise SchemaMissing(f"{self._outbox.place} lacks {', '.join(lacking)}", remedy=APPLY)
+            await self._check_positions(reader)
             return SqliteSession(self._outbox, identity, reader, await self._open_writer())
         except BaseException:
             await leave(reader)
             raise
+
+    async def _check_positions(self, connection: aiosqlite.Connection) -> None:
+        """A position that comes back would be told as a database that fell back, again and again."""
+        name = self._outbox.tables.outbox.name
+        (made_by,) = await first(connection, _MADE_BY, name)
+        if not _COUNTS_UP.search(made_by):
+            raise SchemaMissing(
+                f"{self._outbox.place}: {name}.seq is not AUTOINCREMENT, so SQLite hands the last position out again "
+                "once its row is gone",
+                remedy="make the table again, as `fencepost schema print` writes it, and copy its rows",
+            )
 
     async def _open_writer(self) -> aiosqlite.Connection:
         writer = await self._outbox.open()

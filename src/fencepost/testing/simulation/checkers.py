@@ -82,6 +82,13 @@ def early(_: Scenario, record: Record, __: MemoryDatabase) -> Iterator[str]:
         yield f"settled before it was published: {row}"
 
 
+def alarmed(_: Scenario, record: Record, __: MemoryDatabase) -> Iterator[str]:
+    """No message that was published is told to be lost (as far as the lease can tell: none was stolen)."""
+    if not record.faults["lease stolen"] and not record.faults["lease ended early"]:
+        for alarm in record.false_alarms:
+            yield f"told to be lost, though published: {alarm}"
+
+
 def stuck(_: Scenario, record: Record, rows: MemoryDatabase) -> Iterator[str]:
     """Once the trouble is over everything is published or parked, and every relay stops when it is told to."""
     yield from record.stuck
@@ -110,6 +117,7 @@ CHECKERS: tuple[Checker, ...] = (
     shared,
     outside,
     early,
+    alarmed,
     stuck,
     parked,
     defects,

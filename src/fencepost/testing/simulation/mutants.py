@@ -171,14 +171,7 @@ def _no_entity_lock() -> AbstractContextManager[None]:
 
 
 def _in_hand_forgotten() -> AbstractContextManager[None]:
-    original = Order.choose
-
-    def choose(self: Order, rows: Sequence[Stored]) -> list[Stored]:
-        self._in_hand.clear()
-        self._let_go.clear()
-        return original(self, rows)
-
-    return _replaced(Order, "choose", choose)
+    return _replaced(Order, "free", lambda _, rows: rows)
 
 
 def _key_does_not_wait() -> AbstractContextManager[None]:

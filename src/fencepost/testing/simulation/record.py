@@ -18,6 +18,7 @@ from fencepost.events import (
     OwnerFenced,
     ReceiptsSettled,
     RelayFailed,
+    RowsVanished,
     Settled,
     StandingBy,
 )
@@ -32,6 +33,7 @@ _MARKS: dict[type[Event], str] = {
     CircuitOpened: "circuit opened",
     NoAnswer: "silence told",
     NotSettled: "left unsettled at the end",
+    RowsVanished: "vanished rows told",
     StandingBy: "stood by",
 }
 
@@ -80,6 +82,8 @@ class Record:
     shared_tokens: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     """Publishes that were begun while somebody else had the lease."""
+    false_alarms: list[str] = field(default_factory=list)
+    """What was told to be lost and had been published."""
     stuck: list[str] = field(default_factory=list)
     """What did not come to rest."""
     defects: list[str] = field(default_factory=list)
@@ -157,6 +161,9 @@ class Record:
                 self.mark(_MARKS[MessageParked])
             case RelayFailed(cause=cause):
                 self.defects.append(f"{owner}: {cause}")
+            case RowsVanished(message_ids=ids):
+                self.false_alarms += [f"{id_} by {owner}" for id_ in ids if id_ in self.seen_ids]
+                self.mark(_MARKS[RowsVanished])
             case _:
                 self.mark(_MARKS.get(type(event), ""), type(event) in _MARKS)
 

@@ -6,7 +6,9 @@ from fencepost.testing.sources.content import ContentRules
 from fencepost.testing.sources.delaying import DelayingRules
 from fencepost.testing.sources.failing import FailingRules
 from fencepost.testing.sources.lanes import LaneRules
+from fencepost.testing.sources.purging import PurgingRules
 from fencepost.testing.sources.reading import ReadingRules
+from fencepost.testing.sources.relaying import RelayingRules
 from fencepost.testing.sources.reserving import ReservingRules
 from fencepost.testing.sources.schema import SchemaRules
 from fencepost.testing.sources.sessions import SessionRules
@@ -24,9 +26,16 @@ class SourceRules(
     FailingRules,
     DelayingRules,
     WaitingRules,
+    RelayingRules,
     SessionRules,
 ):
     """Every rule of a database plug-in: subclass it and set ``database``.
 
     Override the fixture ``database_url`` where the address is not found by itself.
     """
+
+
+class MarkedSourceRules(SettlingRules, PurgingRules):
+    """What is different where settled rows stay; for plug-ins with "mark" in their ``OFFERS``."""
+
+    settle = "mark"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.testing.messages import delayed, message
 from fencepost.testing.on_database import OnDatabase
@@ -36,10 +40,10 @@ class DelayingRules(OnDatabase):
         assert 590 < next_s < 601
 
     async def test_messages_that_are_due_become_pending_in_their_order(self, place: OutboxPlace) -> None:
-        added = await place.add(delayed(SOON_S, "a"), message("b"), delayed(SOON_S / 2, "c"), delayed(3_600))
+        added = await place.add(delayed(2 * SOON_S, "a"), message("b"), delayed(SOON_S, "c"), delayed(3_600))
         session = await place.session()
         assert [m.id for m in await session.pending(WHOLE, 10)] == [added[1].id]
-        await wait_until_due()
+        await wait_until_due(2 * SOON_S)
         next_s = await session.release_due(100)
         assert [m.id for m in await session.pending(WHOLE, 10)] == [m.id for m in added[:3]]
         assert next_s is not None
@@ -71,3 +75,32 @@ class DelayingRules(OnDatabase):
         session = await place.session()
         await session.release_due(100)
         assert [f.id for f in await session.pending(WHOLE, 10)] == [m.id]
+
+    async def test_a_time_is_an_instant_in_whatever_zone_it_was_written(self, place: OutboxPlace) -> None:
+        """B9: on the wall clocks of two writers the later one may look earlier."""
+        east, west, now = timezone(timedelta(hours=2)), timezone(timedelta(hours=-5)), SYSTEM_CLOCK.now()
+        due = [now - timedelta(minutes=1), now - timedelta(minutes=2), now + timedelta(hours=1)]
+        zoned = [due[0].astimezone(east), due[1].astimezone(west), due[2].astimezone(west)]
+        added = await place.add(*[replace(message(), available_at=moment) for moment in zoned])
+        session = await place.session()
+        next_s = await session.release_due(100)
+        assert [m.id for m in await session.pending(WHOLE, 10)] == [m.id for m in added[:2]]
+        assert next_s is not None
+        assert 3_500 < next_s < 3_601
+
+    async def test_an_hour_that_a_clock_skips_or_shows_twice_is_one_instant(self, place: OutboxPlace) -> None:
+        """B9: half past two on the nights in which Paris changes its clocks, as its writers and as UTC's see it."""
+        paris = ZoneInfo("Europe/Paris")
+        skipped = datetime(2024, 3, 31, 2, 30, tzinfo=paris)
+        twice = [datetime(2024, 10, 27, 2, 30, tzinfo=paris, fold=fold) for fold in (0, 1)]
+        moments = [skipped, *twice]
+        await place.add(*[replace(message(), occurred_at=moment, available_at=moment) for moment in moments])
+        session = await place.session()
+        await session.release_due(100)
+        read = [m.occurred_at.isoformat() for m in await session.pending(WHOLE, 10)]
+        assert read == ["2024-03-31T01:30:00+00:00", "2024-10-27T00:30:00+00:00", "2024-10-27T01:30:00+00:00"]
+        await place.add(replace(message(), available_at=datetime(2099, 3, 29, 2, 30, tzinfo=paris)))
+        next_s = await session.release_due(100)
+        assert next_s is not None
+        due = SYSTEM_CLOCK.now() + timedelta(seconds=next_s)
+        assert abs(due - datetime(2099, 3, 29, 2, 30, tzinfo=paris)) < timedelta(seconds=10)

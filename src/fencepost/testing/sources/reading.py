@@ -12,7 +12,7 @@ from fencepost.testing.on_database import OnDatabase
 from fencepost.testing.places import WHOLE, OutboxPlace
 
 MANY = 10_000
-PAGE = 1_000
+PAGES = 10
 
 
 class _RolledBack(Exception):
@@ -133,14 +133,15 @@ class ReadingRules(OnDatabase):
 
     async def test_the_order_is_constant_over_ten_thousand_messages(self, place: OutboxPlace) -> None:
         """B6: read in pages, with settles on the way, the oldest is always first."""
-        added = [m.id for _ in range(MANY // PAGE) for m in await place.fill(PAGE)]
+        size = place.most(MANY) // PAGES
+        added = [m.id for _ in range(PAGES) for m in await place.fill(size)]
         session = await place.session()
         assert [m.id for m in await session.pending(WHOLE, MANY + 1)] == added
         read: list[str] = []
-        while page := await session.pending(WHOLE, PAGE):
-            ahead = await session.pending(WHOLE, PAGE, page[-1].position)
+        while page := await session.pending(WHOLE, size):
+            ahead = await session.pending(WHOLE, size, page[-1].position)
             read.extend(m.id for m in page)
-            assert [m.id for m in ahead] == added[len(read) : len(read) + PAGE]
+            assert [m.id for m in ahead] == added[len(read) : len(read) + size]
             await session.settle([(m.position, m.id) for m in page])
         assert read == added
 
@@ -158,13 +159,14 @@ class ReadingRules(OnDatabase):
         await other.close()
 
     async def test_reading_and_settling_may_run_at_the_same_time(self, place: OutboxPlace) -> None:
-        added = await place.fill(2 * PAGE)
+        size = place.most(MANY) // PAGES
+        added = await place.fill(2 * size)
         session = await place.session()
-        first = await session.pending(WHOLE, PAGE)
+        first = await session.pending(WHOLE, size)
         rows = [(m.position, m.id) for m in first]
-        ahead, settled = await asyncio.gather(session.pending(WHOLE, PAGE, first[-1].position), session.settle(rows))
-        assert settled == PAGE
-        assert [m.id for m in ahead] == [m.id for m in added[PAGE:]]
+        ahead, settled = await asyncio.gather(session.pending(WHOLE, size, first[-1].position), session.settle(rows))
+        assert settled == size
+        assert [m.id for m in ahead] == [m.id for m in added[size:]]
 
     async def test_the_backlog_counts_what_waits(self, place: OutboxPlace) -> None:
         assert (await place.source.backlog()).oldest_age_s is None

@@ -82,7 +82,7 @@ class SessionRules(OnDatabase):
 
     async def test_a_cancelled_call_leaves_the_session_in_order_or_lost(self, place: OutboxPlace) -> None:
         """A relay that gives up a read goes on with the session: never with an answer of the call before."""
-        await place.fill(2_000)
+        await place.fill(place.most(2_000))
         for turns in (1, 2, 3, 5, 8):
             session = await place.session()
             reading = asyncio.ensure_future(session.pending(WHOLE, 2_000))

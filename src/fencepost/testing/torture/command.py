@@ -40,6 +40,13 @@ def torture(
             help="A PostgreSQL of its own, with an asynchronous standby that takes over and misses the end.",
         ),
     ] = False,
+    cluster: Annotated[
+        bool,
+        typer.Option(
+            "--cluster",
+            help="Three nodes of its own, one at a time is killed: NATS, or Kafka with --broker kafka://.",
+        ),
+    ] = False,
     restart_database: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,10 +73,14 @@ def torture(
     Example: fencepost torture --minutes 10 --database postgresql://postgres@localhost/postgres --broker kafka://localhost
     """
     from fencepost.errors import ConfigurationError
-    from fencepost.testing.torture.records import TortureOptions
+    from fencepost.testing.torture.records import OWN_CLUSTERS, TortureOptions
 
     if standby and (database or restart_database):
         raise ConfigurationError("--standby brings a database of its own", remedy="leave --database out")
+    if cluster and (broker not in OWN_CLUSTERS or restart_broker):
+        raise ConfigurationError(
+            "--cluster brings a broker of its own", remedy="leave --broker out for NATS, or write --broker kafka://"
+        )
     options = TortureOptions(
         database=database,
         broker=broker,
@@ -81,6 +92,7 @@ def torture(
         ttl_s=ttl,
         seed=seed,
         standby=standby,
+        cluster=cluster,
         restart_database=tuple(restart_database or ()),
         restart_broker=tuple(restart_broker or ()),
         report=None if report is None else str(report),

@@ -14,14 +14,14 @@ from fencepost.testing.torture.records import TortureResult
 
 
 def kept(
-    result: TortureResult, folder: Path, committed: Sequence[Entry], streams: Sequence[Sequence[Entry]]
+    result: TortureResult, logs: Iterable[Path], committed: Sequence[Entry], streams: Sequence[Sequence[Entry]]
 ) -> TortureResult:
     """Copy it to a folder that stays; the result with that folder's name."""
     parent = None if result.options.report is None else result.options.report
     if parent is not None:
         Path(parent).mkdir(parents=True, exist_ok=True)
     target = Path(tempfile.mkdtemp(prefix="evidence-" if parent else "fencepost-torture-evidence-", dir=parent))
-    for log in folder.glob("*.log"):
+    for log in logs:
         shutil.copy(log, target)
     _write(target / "committed.jsonl", committed)
     for number, stream in enumerate(streams):

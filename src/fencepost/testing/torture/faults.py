@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-
-import sqlalchemy as sa
 
 from fencepost.clock import Clock
 from fencepost.demo.databases import Database
 from fencepost.errors import FencepostError
 from fencepost.testing.torture.network import Line
 from fencepost.testing.torture.proxy import Trouble
-from fencepost.testing.torture.records import NETWORK_KINDS, Failover, Fault, Server, Struck
+from fencepost.testing.torture.records import NETWORK_KINDS, Failover, Fault, Struck
 from fencepost.testing.torture.relay_logs import RelayLogs
 from fencepost.testing.torture.relays import Relays
-from fencepost.testing.torture.servers import Restartable
-from fencepost.testing.torture.standby import Pair
+from fencepost.testing.torture.targets import Targets
 
 _LOOK_S = 0.05
 _RESTART_S = 0.5
@@ -30,10 +27,6 @@ _AFTER_PAUSE_S = 1.0
 _LATE_S = 0.15
 UNDISTURBED_S = 2.0
 """For so long before a fail-over that is measured nothing else may have been under way; the schedule leaves more."""
-
-_END_SESSIONS = sa.text(
-    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE client_port = ANY(:ports)"
-).bindparams(sa.bindparam("ports", type_=sa.ARRAY(sa.Integer)))
 
 Leader = Callable[[], Awaitable[int | None]]
 """Asks for the pid of who has the lease."""
@@ -48,13 +41,12 @@ class Faults:
         leader: Leader,
         logs: RelayLogs,
         writers: Line | None,
-        servers: Mapping[Server, Restartable],
+        targets: Targets,
         database: Database,
-        pair: Pair | None,
         clock: Clock,
     ) -> None:
         self._relays, self._leader, self._logs, self._writers = relays, leader, logs, writers
-        self._servers, self._database, self._pair, self._clock = servers, database, pair, clock
+        self._targets, self._database, self._clock = targets, database, clock
         self._started = clock.monotonic()
         self.struck: list[Struck] = []
         self.failovers: list[Failover] = []
@@ -84,13 +76,8 @@ class Faults:
 
     async def _strike(self, struck: Struck) -> None:
         fault = struck.fault
-        if fault.kind == "restart":
-            assert fault.server is not None, "a restart names its server"
-            await self._servers[fault.server].restart(by_force=fault.by_force, down_s=fault.seconds)
-            return
-        if fault.kind == "fall-back":
-            assert self._pair is not None, "there is a standby where the schedule says so"
-            await self._pair.fall_back(fault.seconds)
+        if fault.kind in ("restart", "node", "stutter", "fall-back"):
+            await self._strike_server(struck)
             return
         if fault.whom in ("leader", "standby"):
             struck.pid = await self._victim(fault)
@@ -105,6 +92,23 @@ class Faults:
             await self._late(struck)
         else:
             await self._end(struck)
+
+    async def _strike_server(self, struck: Struck) -> None:
+        fault, targets = struck.fault, self._targets
+        if fault.kind == "restart":
+            assert fault.server is not None, "a restart names its server"
+            await targets.restart[fault.server].restart(by_force=fault.by_force, down_s=fault.seconds)
+        elif fault.kind == "fall-back":
+            assert targets.pair is not None, "there is a standby where the schedule says so"
+            await targets.pair.fall_back(fault.seconds)
+        elif fault.kind == "stutter":
+            assert targets.stutter is not None, "the broker is the command's own where the schedule says so"
+            await targets.stutter.stutter(fault.node or 0, seconds=fault.seconds, stopped_s=fault.delay_s)
+        else:
+            assert targets.cluster is not None, "there is a cluster where the schedule says so"
+            async with targets.cluster.turn():
+                struck.began_s = self._elapsed_s()
+                await targets.cluster.restart(fault.node or 0, by_force=fault.by_force, down_s=fault.seconds)
 
     # -- processes -----------------------------------------------------------------------------------------------------
 
@@ -204,8 +208,8 @@ class Faults:
         return [line for pid in pids for line in self._relays.lines(pid, fault.server)]
 
     async def _trouble(self, fault: Fault, lines: Sequence[Line]) -> None:
-        assert fault.kind in ("cut", "hold", "half-open", "slow")
-        trouble = Trouble(fault.kind, fault.way, fault.delay_s)
+        assert fault.kind in ("cut", "hold", "half-open", "slow", "narrow")
+        trouble = Trouble(fault.kind, fault.way, fault.delay_s, fault.bytes_per_s)
         for line in lines:
             line.begin(trouble)
         try:
@@ -216,4 +220,4 @@ class Faults:
 
     async def _terminate(self, lines: Sequence[Line]) -> None:
         ports = [port for line in lines for port in line.own_ports()]
-        await self._database.run(lambda connection: connection.execute(_END_SESSIONS, {"ports": ports}).scalar_one())
+        await self._database.end_sessions(ports)

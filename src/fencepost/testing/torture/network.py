@@ -16,7 +16,15 @@ from fencepost.config import Config
 from fencepost.testing.torture.kafka_addresses import Address, Redirected, is_replaceable
 from fencepost.testing.torture.proxy import Link, Translate, Trouble
 
-_PORTS = {"postgresql": 5432, "nats": 4222, "kafka": 9092}
+_PORTS = {
+    "mariadb": 3306,
+    "mongodb": 27017,
+    "mysql": 3306,
+    "postgresql": 5432,
+    "redis": 6379,
+    "nats": 4222,
+    "kafka": 9092,
+}
 _VERIFIED = {"verify-ca", "verify-full"}
 _KAFKA_S = 20.0
 
@@ -68,8 +76,16 @@ class Route:
 
 async def route_to_database(config: Config) -> Route:
     """The way to the database of a configuration."""
-    url = config.database.url
-    if plugins.name_of("database", url) != "postgresql":
+    url, name = config.database.url, plugins.name_of("database", config.database.url)
+    if name == "redis":
+        return _redis_route(url)
+    if name == "dynamodb":
+        return _dynamodb_route(url)
+    if name in {"mariadb", "mysql"}:
+        return _mariadb_route(url)
+    if name in {"mongodb", "mongodb-embedded"}:
+        return _mongodb_route(url)
+    if name != "postgresql":
         return Route(why_not="the database is a file")
     terms = dict(parse_qsl(urlsplit(url).query))
     if terms.get("sslmode", "") in _VERIFIED:
@@ -80,10 +96,35 @@ async def route_to_database(config: Config) -> Route:
     return Route(url, targets)
 
 
+def _mariadb_route(url: str) -> Route:
+    if "ssl_ca=" in url or "ssl_capath=" in url or "unix_socket=" in url:
+        return Route(why_not="a certificate that is checked, or a socket file, does not accept a proxy")
+    return Route(url, _addresses(url, _PORTS["mariadb"]))
+
+
+def _mongodb_route(url: str) -> Route:
+    if "directconnection=true" not in url.lower() or "tls=true" in url.lower():
+        return Route(why_not="a proxy needs directConnection=true in the URL, and no TLS: members name their addresses")
+    return Route(url, _addresses(url, _PORTS["mongodb"]))
+
+
+def _redis_route(url: str) -> Route:
+    if not url.startswith("redis://"):
+        return Route(why_not="only a Redis that is named by its address, without TLS, is reached through a proxy")
+    return Route(url, _addresses(url, _PORTS["redis"]))
+
+
+def _dynamodb_route(url: str) -> Route:
+    endpoint = _ENDPOINT.search(url)
+    if endpoint is None or not endpoint[1].startswith("http://"):
+        return Route(why_not="only a server of one's own, without TLS, is reached through a proxy")
+    return Route(url, _addresses(endpoint[1], 80))
+
+
 async def route_to_broker(config: Config) -> Route:
     """The way to the broker of a configuration."""
     url, settings = config.broker.url, config.broker.settings
-    name = plugins.name_of("broker", url)
+    name = plugins.name_of("broker", plugins.spoken(url))
     if name == "kafka":
         if "SSL" in str(settings.get("security.protocol", "")).replace("SASL", ""):
             return Route(why_not="Kafka's answers, in which its nodes say where they are, are encrypted")
@@ -112,6 +153,7 @@ def _kafka_route(url: str, settings: Mapping[str, object]) -> Route:
     return Route(url, targets, rewrites=True)
 
 
+_ENDPOINT = re.compile(r"(?<=[?&]endpoint=)([^&#]*)")
 _URL = re.compile(r"(?P<scheme>[^:]+)://(?:(?P<user>[^@/]*)@)?(?P<places>[^/?]*)(?P<rest>.*)\Z", re.DOTALL)
 
 
@@ -124,6 +166,8 @@ def _addresses(url: str, default_port: int) -> tuple[Address, ...]:
 
 def _through(url: str, ports: Sequence[int]) -> str:
     """The URL with other addresses: user, path and parameters stay."""
+    if _ENDPOINT.search(url):
+        return _ENDPOINT.sub(f"http://127.0.0.1:{ports[0]}", url)
     found = _URL.match(url)
     assert found is not None, "a URL whose plug-in is known has a scheme"
     user = f"{found['user']}@" if found["user"] else ""

@@ -1,4 +1,4 @@
-"""A TCP proxy for trouble: connections are cut, held back, half-open or slow.
+"""A TCP proxy for trouble: connections are cut, held back, half-open, slow or narrow.
 
 What a network really does: a cut connection is reset; a held one loses nothing and goes on later, as after a partition
 that heals; a half-open one loses what was sent on it, in one direction or in both, and can only end.
@@ -16,23 +16,27 @@ from typing import Any, Literal
 
 from fencepost.clock import Clock
 
-Kind = Literal["cut", "hold", "half-open", "slow"]
+Kind = Literal["cut", "hold", "half-open", "slow", "narrow"]
 Way = Literal["both", "to server", "to client"]
 
 Translate = Callable[[bytes], bytes]
 """Is given what a server sends on one connection, piece by piece; what the client is to see of it."""
 
 _PIECE = 65536
+_NARROW_PIECE = 2048
 _RESET = struct.pack("ii", 1, 0)  # linger for 0 seconds: closing sends RST
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong with a link, and in which direction. ``delay_s`` counts where it is slow."""
+    """What is wrong with a link, and in which direction. ``delay_s`` counts where it is slow, ``bytes_per_s`` where
+    it is narrow.
+    """
 
     kind: Kind
     way: Way = "both"
     delay_s: float = 0.0
+    bytes_per_s: float = 0.0
 
     def concerns(self, way: Way) -> bool:
         """True where it is about this direction."""
@@ -69,6 +73,7 @@ class Link:
         self._pairs: set[_Pair] = set()
         self._troubles: list[Trouble] = []
         self._changed = asyncio.Event()
+        self._free_s: dict[Way, float] = {}
         self._server: asyncio.Server | None = None
         self.port = 0
 
@@ -153,8 +158,7 @@ class Link:
         with suppress(OSError):
             while data := await reader.read(_PIECE):
                 if await self._lets_through(pair, way):
-                    writer.write(translate(data) if translate else data)
-                    await writer.drain()
+                    await self._pass_on(translate(data) if translate else data, writer, way)
             await self._while_held(way)
         if way not in self._lost(pair, way):  # otherwise the other side does not hear of the end
             _end(pair)
@@ -167,6 +171,22 @@ class Link:
         if delay_s:
             await self._clock.sleep(delay_s)
         return True
+
+    async def _pass_on(self, data: bytes, writer: asyncio.StreamWriter, way: Way) -> None:
+        while data:
+            narrow = [t.bytes_per_s for t in self._troubles if t.kind == "narrow" and t.concerns(way)]
+            piece = data[: _NARROW_PIECE if narrow else len(data)]
+            if narrow:
+                await self._squeeze(len(piece) / min(narrow), way)
+            writer.write(piece)
+            await writer.drain()
+            data = data[len(piece) :]
+
+    async def _squeeze(self, seconds: float, way: Way) -> None:
+        """Wait until the pieces before this one, and it, have passed: all connections of the link share its width."""
+        now = self._clock.monotonic()
+        self._free_s[way] = max(self._free_s.get(way, now), now) + seconds
+        await self._clock.sleep(self._free_s[way] - now)
 
     def _lost(self, pair: _Pair, way: Way) -> set[Way]:
         if self._has("half-open", way):

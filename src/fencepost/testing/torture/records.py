@@ -9,13 +9,16 @@ from typing import Literal
 
 from fencepost.config import Config
 from fencepost.history import Report
+from fencepost.testing.torture.proxy import Kind as NetworkKind
 from fencepost.testing.torture.proxy import Way
 
-Kind = Literal["kill", "stop", "pause", "late", "cut", "hold", "half-open", "slow", "terminate", "restart", "fall-back"]
+Kind = Literal["kill", "stop", "pause", "late", NetworkKind, "terminate", "restart", "node", "stutter", "fall-back"]
 Whom = Literal["leader", "standby", "relays", "writers", "database", "broker"]
 Server = Literal["database", "broker"]
 
-NETWORK_KINDS: tuple[Kind, ...] = ("cut", "hold", "half-open", "slow")
+NETWORK_KINDS: tuple[Kind, ...] = ("cut", "hold", "half-open", "slow", "narrow")
+OWN_CLUSTERS = (None, "nats://", "kafka://")
+"""What ``broker`` may be where the cluster is the command's own."""
 MEANING: Mapping[Kind, str] = {
     "kill": "SIGKILL; started again after half a second",
     "stop": "SIGTERM; started again after half a second",
@@ -25,8 +28,11 @@ MEANING: Mapping[Kind, str] = {
     "hold": "nothing passes for a while, then everything",
     "half-open": "what is sent is swallowed for a while, then the connections are reset",
     "slow": "everything is delayed for a while",
-    "terminate": "pg_terminate_backend of its sessions",
+    "narrow": "so many bytes pass per second and no more, for a while",
+    "terminate": "its sessions ended by the server",
     "restart": "the server is ended, by force or in its ordinary way, and started again",
+    "node": "one of the broker's nodes is ended, by force or in its ordinary way, and started again",
+    "stutter": "the server's process is stopped and woken again and again: a stand-in for a slow disk",
     "fall-back": "the primary is killed, and a standby that misses the last transactions takes its place",
 }
 
@@ -51,6 +57,8 @@ class TortureOptions:
     seed: int | None = None
     standby: bool = False
     """The database is a PostgreSQL of the command's own, with an asynchronous standby that takes over."""
+    cluster: bool = False
+    """The broker is a cluster of three nodes of the command's own: NATS, or Kafka where ``broker`` is "kafka://"."""
     restart_database: tuple[str, ...] = ()
     restart_broker: tuple[str, ...] = ()
     report: str | None = None
@@ -61,7 +69,8 @@ class TortureOptions:
 class Fault:
     """One line of the schedule. ``at_s`` counts from the beginning; ``seconds`` is how long it lasts.
 
-    ``server`` is which connections a network fault is about. ``by_force`` counts for restarts.
+    ``server`` is which connections a network fault is about. ``by_force`` counts for restarts. ``node`` is which one of
+    a cluster, from 0. ``delay_s`` is also how long a stuttering server stands still each time.
     """
 
     number: int
@@ -72,17 +81,21 @@ class Fault:
     way: Way = "both"
     seconds: float = 0.0
     delay_s: float = 0.0
+    bytes_per_s: float = 0.0
     by_force: bool = True
+    node: int | None = None
 
     def __str__(self) -> str:
         what = f"{self.kind} {self.whom}"
         if self.kind in NETWORK_KINDS or self.kind == "late":
             what = f"{self.kind} {self.whom} - {self.server}"
             what += f" ({self.way})" if self.way != "both" else ""
-        if self.kind == "restart":
+        what += f" {self.node + 1}" if self.node is not None else ""
+        if self.kind in ("restart", "node"):
             what += " (SIGKILL)" if self.by_force else " (ordinary)"
-        lasting = f" for {self.seconds:.1f} s" if self.seconds else ""
-        return what + lasting + (f", {self.delay_s * 1000:.0f} ms each" if self.delay_s else "")
+        what += f" for {self.seconds:.1f} s" if self.seconds else ""
+        what += f", {self.bytes_per_s / 1000:.0f} kB/s" if self.bytes_per_s else ""
+        return what + (f", {self.delay_s * 1000:.0f} ms each" if self.delay_s else "")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,9 +147,10 @@ class TortureResult:
     """What came out. ``report`` compares the orders table with everything that was read back.
 
     ``backlog`` and ``parked`` are what was left when the patience for draining was over; ``impossible`` says which
-    faults could not be made on these servers, and why. ``told`` counts the events in the relays' logs. ``trouble`` is
-    what must not happen besides: a relay that ended by itself, a leader without a successor, a defect.
-    ``evidence`` is a folder with logs and histories, where something is wrong.
+    faults could not be made on these servers, and why. ``told`` counts the events in the relays' logs, of which
+    ``other_lines`` are the first that are no events. ``trouble`` is what must not happen besides: a relay that ended by
+    itself, a leader without a successor, a defect. ``evidence`` is a folder with logs and histories, where something is
+    wrong.
     """
 
     report: Report
@@ -147,6 +161,7 @@ class TortureResult:
     failovers: tuple[Failover, ...]
     impossible: tuple[str, ...]
     told: Mapping[str, int]
+    other_lines: tuple[str, ...]
     writers: Mapping[str, int]
     backlog: int
     parked: int

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+_OTHER_LINES = 50
+
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
@@ -29,6 +31,8 @@ class RelayLogs:
         self.told: Counter[str] = Counter()
         self.grave: list[str] = []
         """The first lines of what must not happen."""
+        self.other_lines: list[str] = []
+        """The first lines that are not of the log: what a library says by itself."""
 
     def look(self) -> None:
         """Read what is new."""
@@ -58,6 +62,7 @@ class RelayLogs:
             record = json.loads(line)
         except ValueError:
             self.told["other lines"] += 1
+            self.other_lines += [line[:500]] if len(self.other_lines) < _OTHER_LINES else []
             return
         event = str(record.get("event"))
         self.told[event] += 1

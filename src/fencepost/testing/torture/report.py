@@ -86,6 +86,7 @@ def _details(result: TortureResult) -> dict[str, object]:
         "repeat_with": repeat_with(result),
         "writers": dict(result.writers),
         "relays_told": dict(result.told),
+        "relays_other_lines": list(result.other_lines),
         "not_possible_here": list(result.impossible),
         "examples": list(result.report.examples),
         "schedule": [_struck(struck) for struck in result.struck],
@@ -102,6 +103,7 @@ def settings(result: TortureResult) -> dict[str, object]:
         "rate_per_s": o.rate_per_s,
         "every_s": o.every_s,
         "ttl_s": o.ttl_s,
+        "cluster": o.cluster,
         "seed": result.seed,
         "restart_database": list(o.restart_database),
         "restart_broker": list(o.restart_broker),
@@ -113,7 +115,8 @@ def repeat_with(result: TortureResult) -> str:
     o = result.options
     words = ["fencepost", "torture", "--seed", str(result.seed), "--minutes", f"{o.seconds / 60:g}"]
     words += ["--database", result.database] if o.database else []
-    words += ["--broker", result.broker] if o.broker else []
+    words += ["--broker", o.broker if o.cluster else result.broker] if o.broker else []
+    words += ["--cluster"] if o.cluster else []
     words += ["--relays", str(o.relays), "--rate", f"{o.rate_per_s:g}", "--every", f"{o.every_s:g}"]
     words += ["--ttl", f"{o.ttl_s:g}"]
     words += ["--standby"] if o.standby else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fencepost import app, plugins
@@ -18,21 +19,43 @@ from fencepost.demo.records import DemoOptions
 from fencepost.errors import FixError, RetryError, Unavailable
 from fencepost.history import Entry, compare
 from fencepost.testing.torture import evidence
+from fencepost.testing.torture.cluster import Cluster
 from fencepost.testing.torture.faults import Faults
 from fencepost.testing.torture.network import Line, Route, route_to_broker, route_to_database
+from fencepost.testing.torture.nodes import own_cluster
 from fencepost.testing.torture.records import Server, Snapshot, TortureOptions, TortureResult
 from fencepost.testing.torture.relay_logs import RelayLogs
 from fencepost.testing.torture.relays import Relays
-from fencepost.testing.torture.schedule import Possible, draw
-from fencepost.testing.torture.servers import restartable
+from fencepost.testing.torture.schedule import draw
+from fencepost.testing.torture.servers import OwnNats, restartable
 from fencepost.testing.torture.standby import Pair, pair
+from fencepost.testing.torture.targets import Targets, impossible, possible
 from fencepost.testing.torture.versions import machine, versions
 from fencepost.testing.torture.writing import Writers
 
-_WRITERS = {"postgresql": 12, "sqlite": 4}  # so many that a late one, and those who wait for it, do not matter
+# So many that those who wait for a late one do not matter.
+_WRITERS = {
+    "dynamodb": 8,
+    "mariadb": 8,
+    "mongodb": 4,
+    "mongodb-embedded": 4,
+    "mysql": 8,
+    "postgresql": 12,
+    "redis": 8,
+    "sqlite": 4,
+}
 _TIMEOUT_S = 5.0
 _RETRY_CAP_S = 2.0
-_LATE_MAX_S = {"postgresql": 3.0, "sqlite": 0.3}  # SQLite has one writer at a time
+_LATE_MAX_S = {
+    "dynamodb": 0.5,
+    "mariadb": 2.0,
+    "mongodb": 1.0,
+    "mongodb-embedded": 0.5,
+    "mysql": 2.0,
+    "postgresql": 3.0,
+    "sqlite": 0.3,
+    "redis": 1.0,
+}  # SQLite has one writer at a time
 _TICK_S = 0.1
 _LOOK_S = 0.5
 _START_S = 60.0
@@ -51,19 +74,36 @@ async def run(options: TortureOptions, on_snapshot: OnSnapshot, clock: Clock = S
     at the beginning.
     """
     async with AsyncExitStack() as outer:
-        own = await outer.enter_async_context(pair(clock)) if options.standby else None
-        url = own.url if own is not None else options.database
-        wanted = DemoOptions(database=url, broker=options.broker, config=options.config, keep=options.keep)
-        at = await outer.enter_async_context(place(wanted, clock, "torture"))
+        databases = await outer.enter_async_context(pair(clock)) if options.standby else None
+        cluster = await outer.enter_async_context(own_cluster(options.broker, clock)) if options.cluster else None
+        at = await outer.enter_async_context(place(demo_options(options, databases, cluster), clock, "torture"))
+        own = OwnNats(at.server, clock) if at.server is not None else None
+        targets = Targets(
+            restart=restartable(own, options.restart_database, options.restart_broker),
+            pair=databases,
+            cluster=cluster,
+            stutter=cluster or own,
+        )
         async with AsyncExitStack() as stack:
-            return await _Torture(options, at, own, on_snapshot, clock).run(stack)
+            return await _Torture(options, at, targets, on_snapshot, clock).run(stack)
+
+
+def demo_options(options: TortureOptions, databases: Pair | None, cluster: Cluster | None) -> DemoOptions:
+    """Where the run takes place: on the servers that were named, or on those of its own that were started."""
+    return DemoOptions(
+        database=databases.url if databases is not None else options.database,
+        broker=cluster.url if cluster is not None else options.broker,
+        broker_settings=cluster.settings if cluster is not None else {},
+        config=options.config,
+        keep=options.keep,
+    )
 
 
 class _Torture:
     def __init__(
-        self, options: TortureOptions, at: Place, own: Pair | None, on_snapshot: OnSnapshot, clock: Clock
+        self, options: TortureOptions, at: Place, targets: Targets, on_snapshot: OnSnapshot, clock: Clock
     ) -> None:
-        self._pair = own
+        self._targets = targets
         self._options, self._at, self._on_snapshot, self._clock = options, at, on_snapshot, clock
         self._seed = new_seed(clock) if options.seed is None else options.seed
         self._began, self._started = clock.now(), clock.monotonic()
@@ -74,7 +114,6 @@ class _Torture:
         self._monitor = app.Monitor(at.config)
         self._status: app.StatusReport | None = None
         self._direct = database(at.config.database.url)
-        self._servers = restartable(at.server, options.restart_database, options.restart_broker, clock)
         self._fallen: list[str] = []
         self._ending = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,15 +122,13 @@ class _Torture:
         stack.push_async_callback(self._direct.close)
         await stack.enter_async_context(self._monitor)
         routes = await self._routes()
-        possible = self._possible(routes)
-        self._schedule = draw(self._seed, self._options.seconds, possible, self._options.every_s, self._options.ttl_s)
+        can = possible(routes, self._targets, self._options)
+        self._schedule = draw(self._seed, self._options.seconds, can, self._options.every_s, self._options.ttl_s)
         self._relays = Relays(self._fleet, routes, self._env(), self._clock)
         stack.push_async_callback(self._relays.close)
         line = None if routes["database"].why_not else await routes["database"].lay(stack, self._clock)
         self._writers = self._new_writers(line, stack)
-        self._faults = Faults(
-            self._relays, self._leader, self._logs, line, self._servers, self._direct, self._pair, self._clock
-        )
+        self._faults = Faults(self._relays, self._leader, self._logs, line, self._targets, self._direct, self._clock)
         stack.push_async_callback(self._end_tasks)
         for _ in range(self._options.relays):
             await self._relays.start()
@@ -110,17 +147,6 @@ class _Torture:
     async def _routes(self) -> Mapping[Server, Route]:
         config = self._at.config
         return {"database": await route_to_database(config), "broker": await route_to_broker(config)}
-
-    def _possible(self, routes: Mapping[Server, Route]) -> Possible:
-        network = tuple(server for server, route in routes.items() if not route.why_not)
-        return Possible(
-            network=network,
-            writers="database" in network,
-            terminate="database" in network,
-            restart=tuple(sorted(self._servers)),
-            standbys=self._options.relays > 1,
-            fall_back=self._pair is not None,
-        )
 
     def _env(self) -> dict[str, str]:
         """Answers are waited for less long than usual, so that some connections are given up and others come back; and
@@ -182,8 +208,9 @@ class _Torture:
             schedule=self._schedule,
             struck=tuple(self._faults.struck),
             failovers=tuple(self._faults.failovers),
-            impossible=tuple(_impossible(routes, self._servers, options)),
+            impossible=tuple(impossible(routes, self._targets, options)),
             told=dict(self._logs.told),
+            other_lines=tuple(self._logs.other_lines),
             writers=dict(self._writers.done),
             backlog=status.pending + status.delayed,
             parked=status.parked,
@@ -197,7 +224,11 @@ class _Torture:
             machine=machine(),
             began=self._began.isoformat(timespec="seconds"),
         )
-        return result if result.ok else evidence.kept(result, self._at.folder, committed, streams)
+        return result if result.ok else evidence.kept(result, self._all_logs(), committed, streams)
+
+    def _all_logs(self) -> list[Path]:
+        cluster = self._targets.cluster
+        return [*self._at.folder.glob("*.log"), *(cluster.logs if cluster is not None else [])]
 
     def _surviving(self, committed: Sequence[Entry], streams: Sequence[Sequence[Entry]]) -> Sequence[Sequence[Entry]]:
         """What was read, without what the database forgot: a message that was published before a fall-back and whose
@@ -302,17 +333,6 @@ class _Torture:
                 failovers=tuple(self._faults.failovers),
             )
         )
-
-
-def _impossible(routes: Mapping[Server, Route], servers: Mapping[Server, object], options: TortureOptions) -> list[str]:
-    """Which faults were left out on these servers, and why."""
-    found = [f"cut, hold, half-open, slow to the {server}: {r.why_not}" for server, r in routes.items() if r.why_not]
-    found += [
-        f"restart of the {server}: the command was not told how (--restart-{server})"
-        for server, route in routes.items()
-        if server not in servers and "file" not in route.why_not and not (server == "database" and options.standby)
-    ]
-    return found + (["kill of a standby: there is none"] if options.relays < 2 else [])
 
 
 __all__ = ["run"]

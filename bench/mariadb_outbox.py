@@ -1,0 +1,165 @@
+"""MariaDB: how fast a relay drains beside what asyncmy reads and deletes without a broker, and what adding costs.
+
+Run by ``bench.relay --database mariadb://...``; the tables ``fencepost_*`` of that database are emptied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import asyncmy
+
+from bench import meter, workload
+from bench.servers import child
+from fencepost.databases import mariadb
+from fencepost.outbox import AsyncOutbox
+from fencepost.ports import DatabaseOptions
+from fencepost.sql.mariadb_address import connect_arguments
+
+_WRITERS = 8
+_COLUMNS = "id, topic, `key`, version, type, slot, payload, content_type, occurred_at"
+_BENCH_TABLES = (
+    "DROP TABLE IF EXISTS bench_account, bench_entry",
+    "CREATE TABLE bench_account (id INT PRIMARY KEY, balance BIGINT NOT NULL)",
+    "CREATE TABLE bench_entry (id BIGINT AUTO_INCREMENT PRIMARY KEY, account INT NOT NULL)",
+    "INSERT INTO bench_account SELECT seq, 0 FROM seq_0_to_2000",
+)
+
+
+def run(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
+    """The parts that there are for MariaDB: drain and add."""
+    result: dict[str, float] = {}
+    if "drain" in options.parts:
+        result |= _drain(database, broker, name, options)
+    if "add" in options.parts:
+        result |= asyncio.run(_adding(database, options))
+    return result
+
+
+def _drain(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
+    rounds = []
+    for n in range(options.rounds):
+        topic = f"{name}-{n}"
+        asyncio.run(fill(database, options.rows, topic=topic, size=options.size))
+        plain = child("mariadb_outbox", {"url": database, "rows": options.rows, "batch": options.batch})
+        asyncio.run(fill(database, options.rows, topic=topic, size=options.size))
+        shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
+        relay = child("drain", shape)
+        rounds.append((relay, plain))
+        _say(
+            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"
+            f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
+            f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
+        )
+    middle = statistics.median
+    return {
+        "messages_per_s": middle(r["messages_per_s"] for r, _ in rounds),
+        "ceiling_per_s": middle(c["messages_per_s"] for _, c in rounds),
+        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, c in rounds),
+        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _ in rounds),
+        "ceiling_cpu_us_per_message": middle(c["cpu_us_per_message"] for _, c in rounds),
+        "peak_rss_mb": max(r["peak_rss_mb"] for r, _ in rounds),
+    }
+
+
+async def fill(database: str, count: int, *, topic: str, size: int) -> None:
+    """An outbox with ``count`` pending rows and nothing else."""
+    await mariadb.schema(DatabaseOptions(url=database)).apply()
+    async with await _connected(database) as connection, connection.cursor() as cursor:
+        for table in ("outbox", "entity", "parked", "lease"):
+            await cursor.execute(f"TRUNCATE fencepost_{table}")
+        for text in _BENCH_TABLES:
+            await cursor.execute(text)
+        if count:
+            key = f"CONCAT('customer-', seq %% {workload.KEYS})"
+            await cursor.execute(
+                f"INSERT INTO fencepost_outbox ({_COLUMNS}) SELECT UUID(), %s, {key}, seq DIV {workload.KEYS} + 1,"
+                f" 'order.placed', CRC32({key}) %% 256, %s, 'application/json', UTC_TIMESTAMP(6)"
+                f" FROM seq_0_to_{count - 1}",
+                (topic, workload.payload(size)),
+            )
+
+
+def ceiling(url: str, rows: int, batch: int) -> dict[str, float]:
+    """Read and delete every row with asyncmy, a batch at a time; nothing is published, no promise is kept."""
+    return asyncio.run(_ceiling(url, rows, batch))
+
+
+async def _ceiling(url: str, rows: int, batch: int) -> dict[str, float]:
+    done, started, cpu = 0, time.perf_counter(), meter.cpu_s()
+    async with await _connected(url) as connection, connection.cursor() as cursor:
+        while done < rows:
+            await cursor.execute(f"SELECT seq, {_COLUMNS} FROM fencepost_outbox ORDER BY seq LIMIT {batch}")
+            page = await cursor.fetchall()
+            named = ",".join(str(row[0]) for row in page)
+            await cursor.execute(f"DELETE FROM fencepost_outbox WHERE seq IN ({named})")
+            done += len(page)
+    elapsed, cpu = time.perf_counter() - started, meter.cpu_s() - cpu
+    return {"messages_per_s": done / elapsed, "cpu_us_per_message": cpu / done * 1e6}
+
+
+async def _connected(url: str) -> Any:
+    return await asyncmy.connect(**connect_arguments(url))
+
+
+# ------------------------------------------------------------------------------------------------- what adding costs
+
+Add = Callable[[Any, int], Awaitable[object]]
+
+
+async def _adding(database: str, options: argparse.Namespace) -> dict[str, float]:
+    """Transactions per second of eight writers: an UPDATE and an INSERT alone, with a bare INSERT, with a message."""
+    body, outbox = workload.payload(options.size), AsyncOutbox()
+    bare = f"INSERT INTO fencepost_outbox ({_COLUMNS}) VALUES (UUID(), 't', %s, 1, 'x', 0, %s, 'a/b', UTC_TIMESTAMP(6))"
+
+    async def nothing(connection: Any, n: int) -> None:
+        return
+
+    async def bare_insert(connection: Any, n: int) -> None:
+        async with connection.cursor() as cursor:
+            await cursor.execute(bare, (f"customer-{n}", body))
+
+    async def counter(connection: Any, n: int) -> object:
+        return await outbox.add(connection, "bench", body, key=f"customer-{n}")
+
+    forms: dict[str, Add] = {"none": nothing, "bare_insert": bare_insert, "counter": counter}
+    found: dict[str, list[float]] = {name: [] for name in forms}
+    seconds = max(2, options.seconds // 4)
+    for _ in range(options.rounds):
+        await fill(database, 0, topic="bench", size=options.size)
+        for name, add in forms.items():
+            done = await asyncio.gather(*[_write(database, add, number, seconds) for number in range(_WRITERS)])
+            found[name].append(sum(done) / seconds)
+    result = {f"add_tps_{name}": statistics.median(values) for name, values in found.items()}
+    for name, value in result.items():
+        _say(f"  {name:24} {value:>9,.0f}/s")
+    return result | {"add_counter_to_bare": result["add_tps_counter"] / result["add_tps_bare_insert"]}
+
+
+async def _write(database: str, add: Add, number: int, seconds: float) -> int:
+    done, end = 0, time.perf_counter() + seconds
+    async with await _connected(database) as connection, connection.cursor() as cursor:
+        while time.perf_counter() < end:
+            account = (done * _WRITERS + number) % workload.KEYS
+            await connection.begin()
+            await cursor.execute(f"UPDATE bench_account SET balance = balance + 1 WHERE id = {account}")
+            await cursor.execute(f"INSERT INTO bench_entry (account) VALUES ({account})")
+            await add(connection, account)
+            await connection.commit()
+            done += 1
+    return done
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    print(json.dumps(ceiling(**json.loads(sys.argv[1]))))

@@ -1,0 +1,101 @@
+"""mongo-java-server, which speaks MongoDB's protocol: single documents, no transactions, no change streams.
+
+Its jars come from Maven into a folder outside the tree, with a small main class that says it is a MongoDB 5.0: drivers
+refuse the version that it names by itself. That class is compiled by a compiler that is a jar, too.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from servers.maven import copy_jars
+from servers.mongo_wire import is_answered
+from servers.ports import HOST
+from servers.server import Launch, Server, ServerError, find_program, need_program
+from servers.state import Place
+
+VERSION = "1.47.0"
+ARTIFACTS = (
+    ("de.bwaldvogel", "mongo-java-server", VERSION),
+    ("de.bwaldvogel", "mongo-java-server-h2-backend", VERSION),
+    ("org.slf4j", "slf4j-nop", "2.0.17"),
+    ("org.eclipse.jdt", "ecj", "3.33.0"),
+)
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / f"mongo-java-server-{VERSION}"
+MAIN = """\
+import de.bwaldvogel.mongo.MongoServer;
+import de.bwaldvogel.mongo.MongoVersion;
+import de.bwaldvogel.mongo.backend.h2.H2Backend;
+import java.util.List;
+
+public final class Main {
+  private static final class Five implements MongoVersion {
+    public List<Integer> getVersionArray() { return List.of(5, 0, 0); }
+    public int getWireVersion() { return 9; }
+  }
+
+  public static void main(String[] arguments) {
+    MongoServer server = new MongoServer(new H2Backend(arguments[2]).version(new Five()));
+    Runtime.getRuntime().addShutdownHook(new Thread(server::shutdownNow));
+    server.bind(arguments[0], Integer.parseInt(arguments[1]));
+  }
+}
+"""
+
+
+class MongoJavaServer(Server):
+    """One process with its documents in one file."""
+
+    name = "mongo-java-server"
+    elsewhere = "a Java runtime 17 or later and Maven (java and mvn on the PATH)"
+
+    def packages(self) -> list[str]:
+        """See Server."""
+        missing = [] if find_program("java") else ["default-jre-headless"]
+        return missing if self._has_jars() or find_program("mvn") else [*missing, "maven"]
+
+    def is_installed(self) -> bool:
+        """See Server."""
+        return find_program("java") is not None and self._has_jars()
+
+    @staticmethod
+    def _has_jars() -> bool:
+        return (CACHE / "Main.class").exists()
+
+    def fetch(self) -> None:
+        """Load and compile beside the final folder, then rename it: what is there is always whole."""
+        if self._has_jars():
+            return
+        CACHE.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE.parent, prefix="mongo-java-server-") as draft:
+            jars = copy_jars(self.name, ARTIFACTS, Path(draft))
+            _compile(jars)
+            if not self._has_jars():  # another checkout may have been quicker
+                shutil.rmtree(CACHE, ignore_errors=True)
+                jars.rename(CACHE)
+
+    def launches(self, place: Place) -> list[Launch]:
+        """See Server."""
+        java = [need_program("java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-cp", f"{CACHE}:{CACHE}/*"]
+        return [Launch([*java, "Main", HOST, str(place.ports["client"]), str(place.folder / "data.db")])]
+
+    def answers(self, place: Place) -> bool:
+        """See Server."""
+        return is_answered(place.ports["client"])
+
+    def url(self, place: Place) -> str:
+        """See Server."""
+        return f"mongodb://{HOST}:{place.ports['client']}/test?retryWrites=false"
+
+
+def _compile(jars: Path) -> None:
+    source = jars / "Main.java"
+    source.write_text(MAIN, encoding="utf-8")
+    (compiler,) = jars.glob("ecj-*.jar")
+    argv = [need_program("java"), "-jar", str(compiler), "-17", "-cp", os.pathsep.join(map(str, jars.glob("*.jar")))]
+    done = subprocess.run([*argv, "-d", str(jars), str(source)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
+        raise ServerError(f"the main class of mongo-java-server does not compile: {lines[-1]}")

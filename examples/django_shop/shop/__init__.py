@@ -1,0 +1,1 @@
+"""A shop that tells others of its orders."""

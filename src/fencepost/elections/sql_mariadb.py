@@ -1,0 +1,113 @@
+"""What a SQL lease store must know of MariaDB and MySQL, through asyncmy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from fencepost.elections.sql_databases import POOLED, RIGHTS, SWITCHED_OFF, Ring, library, wants_evidence
+from fencepost.errors import AccessDenied
+from fencepost.ports import LeaseOptions
+from fencepost.sql.faults import fault_of
+from fencepost.sql.link import Wire
+from fencepost.sql.mariadb_address import ISOLATION, connect_arguments, place_of, session_settings
+from fencepost.sql.sessions import NamedLocks, NoEvidence, SessionEvidence
+from fencepost.sql.tables import tables
+
+_MANY_WRITERS = "none: the server is one of a cluster (Galera), whose named locks the others do not know"
+
+_SERVER = sa.text("SELECT CONNECTION_ID() AS session_id, DATABASE() AS name")
+_CLUSTER = sa.text("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'")
+
+
+class Mariadb:
+    """MariaDB and MySQL. Nobody announces there that a lease was released: a candidate waits for the owner's lock."""
+
+    look_every_s = (1.05, 1.15)
+    wrapped = False
+
+    def __init__(self, options: LeaseOptions) -> None:
+        self._driver = library("asyncmy", "mariadb")
+        self._options = options
+        self._arguments = connect_arguments(options.url)
+        self._last: Any = None
+        self._closing: asyncio.Task[None] | None = None
+        self._wanted = wants_evidence(options.settings)
+        self.place = place_of(options.url)
+        self.evidence = "not known yet"
+        self.table = tables(schema=options.schema, prefix=options.prefix).lease
+        self.engine = create_async_engine(
+            "mysql+asyncmy://",
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={"async_creator_fn": self._connect},
+        )
+
+    async def _connect(self, *_: object, **__: object) -> Any:
+        self._last = await self._driver.connect(**self._arguments, connect_timeout=self._options.timeout_s)
+        return self._last
+
+    def abort(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.close()
+
+    async def begin(self, wire: Wire, ttl_s: float) -> None:
+        # A candidate that is paused while it has the row's lock must not keep the owner from renewing. MySQL cannot
+        # cut it off; there the owner's renewal waits for the lock no longer than for any other answer.
+        whole_s = max(1, round(ttl_s / 4))
+        await wire.say(f"SET SESSION lock_wait_timeout = {whole_s} /*M! , idle_transaction_timeout = {whole_s} */")
+        await wire.say("BEGIN")
+
+    def renew_timeout_s(self, timeout_s: float, ttl_s: float) -> float:
+        return min(timeout_s, ttl_s / 3)  # a connection that is cut half-open leaves time for another one
+
+    async def opened(self, wire: Wire, ring: Ring, lost: Callable[[], None]) -> SessionEvidence:
+        await wire.say(ISOLATION)
+        await wire.say(session_settings(self._options.timeout_s))
+        row = await wire.first(_SERVER)
+        assert row is not None  # noqa: S101 - a SELECT without FROM has one row
+        await wire.first(sa.select(self.table).limit(0))
+        self._closing = asyncio.ensure_future(_closed(wire.driver, lost))
+        if not self._wanted:
+            self.evidence = SWITCHED_OFF
+            return NoEvidence()
+        if row.session_id != wire.driver.thread_id():
+            self.evidence = POOLED
+            return NoEvidence()
+        nodes = await wire.first(_CLUSTER)
+        if nodes is not None and int(nodes.Value) > 0:
+            self.evidence = _MANY_WRITERS
+            return NoEvidence()
+        self.evidence = "a named lock of the owner's session"
+        return NamedLocks(wire, f"{self.table.schema or row.name}.{self.table.name}")
+
+    async def rehearse(self, wire: Wire) -> None:
+        """Statements that find no row tell of rights, and of a server that is closed for writers."""
+        table, nothing = self.table, sa.false()
+        same = sa.select(table).where(nothing)
+        try:
+            await wire.count(sa.insert(table).from_select([c.name for c in table.c], same))
+            await wire.count(sa.update(table).values(token=table.c.token).where(nothing))
+        except DBAPIError as error:
+            fault = fault_of(error, self.place)
+            if isinstance(fault, AccessDenied):
+                named = self.engine.dialect.identifier_preparer.format_table(table)
+                remedy = f"GRANT {', '.join(RIGHTS)} ON {named} TO ..."
+                raise AccessDenied(fault.what, remedy=remedy) from error
+            raise
+
+    async def notify(self, wire: Wire, name: str) -> None:
+        return  # the owner's lock is let go, for which a candidate waits
+
+
+async def _closed(connection: Any, lost: Callable[[], None]) -> None:
+    """Tell when the connection has ended, from whichever side."""
+    await connection._proto.wait_closed()  # asyncmy tells it nowhere else
+    lost()

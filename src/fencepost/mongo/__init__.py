@@ -1,0 +1,1 @@
+"""What the outbox and the leases in MongoDB share: addresses, clients, errors."""

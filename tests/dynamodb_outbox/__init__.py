@@ -1,0 +1,1 @@
+"""DynamoDB: what it does besides the rules that every database keeps."""

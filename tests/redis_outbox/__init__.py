@@ -1,0 +1,1 @@
+"""Redis as a database and as a lease store, on real servers."""
