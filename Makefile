@@ -7,6 +7,8 @@ PYTHON ?= python3
 DYNAMODB := $(if $(or $(shell command -v cargo),$(wildcard $(HOME)/.cargo/bin/cargo $(HOME)/.cache/fencepost/dynoxide-*)),dynamodb)
 SERVERS ?= postgresql mariadb nats kafka redis secantusdb mongo-java-server $(DYNAMODB)
 ARGS ?=
+# So many tests at a time; WORKERS=0 runs them in one process, as a debugger wants it.
+WORKERS ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,7 +29,7 @@ demo: $(DEMO_VENV)/.installed ## watch committed orders arrive at a broker while
 test: check ## check the code, start the servers the tests use, run the tests
 	@$(BIN)/python dev/services install $(SERVERS)
 	@code=0; \
-	{ $(BIN)/python dev/services up $(SERVERS) && $(BIN)/python -m pytest $(ARGS); } || code=$$?; \
+	{ $(BIN)/python dev/services up $(SERVERS) && $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS); } || code=$$?; \
 	if [ -n "$$CI" ]; then $(BIN)/python dev/services down --delete; fi; \
 	exit $$code
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from fencepost.brokers.kafka import broker
+from fencepost.brokers.kafka.clients import KEEPS
 from fencepost.errors import ConnectionLost, RetryError, Unavailable
 from fencepost.ports import Lane, Term
 from tests.brokers.kafka_kit import ids, messages, opened, options, owning, read
@@ -52,6 +54,16 @@ async def test_nobody_listens_and_a_name_that_does_not_exist(refused: str) -> No
 async def cannot_open(url: str, timeout_s: float, within_s: float, why: str) -> None:
     with within(within_s), pytest.raises(Unavailable, match=why):
         await broker(options(url, timeout_s=timeout_s)).open()
+
+
+async def test_a_client_that_is_given_up_is_kept_until_its_request_ends(refused: str) -> None:
+    """librdkafka aborts the process where an answer comes while its client is ended."""
+    before = set(threading.enumerate())
+    await cannot_open(refused, 5.0, 4.5, "refused")
+    (keeper,) = [each for each in threading.enumerate() if each.name == KEEPS and each not in before]
+    assert keeper.daemon
+    await asyncio.to_thread(keeper.join, 10)
+    assert not keeper.is_alive()
 
 
 async def test_a_server_that_never_answers(silent: str) -> None:

@@ -102,7 +102,7 @@ async def test_polls_stay_quick_while_a_backlog_is_drained(misjudged: Postgresql
 # ------------------------------------------------------------------------------------------------------------- SQLite
 
 
-@pytest.mark.parametrize("name", [*(PLANS.keys() - {"settle_between"}), "next_due"])
+@pytest.mark.parametrize("name", [*sorted(PLANS.keys() - {"settle_between"}), "next_due"])
 async def test_sqlite_searches_and_never_scans(sqlite: SqlitePlace, name: str) -> None:
     session = await sqlite.source.connect()
     assert isinstance(session, SqliteSession)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from threading import Thread
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -21,6 +23,8 @@ from fencepost.errors import ConfigurationError, DeadlineExceeded, FencepostErro
 
 C = TypeVar("C")
 
+KEEPS = "fencepost-kafka-awaits-answer"
+"""The name of threads that keep a client until its last answer."""
 _LOG = logging.getLogger(__name__)
 _LOOK_S = 0.05
 _PATIENCE_S = 2.0
@@ -73,6 +77,7 @@ class Clients:
                 client.poll(0)
             if trouble.refused or (trouble.all_down and patience.over):
                 break
+        Thread(target=_keep, args=(client, answer), name=KEEPS, daemon=True).start()
         raise trouble.verdict()
 
     def _make(self, kind: Callable[..., C], options: Options | dict[str, Any]) -> C:
@@ -104,6 +109,13 @@ class _Trouble:
         if self._last is None:
             return DeadlineExceeded("Kafka accepted the connection and did not answer")
         return fault(self._last, "connecting")
+
+
+def _keep(_client: AdminClient, answer: Future[Any]) -> None:
+    """Until the request has ended, in its own time: an answer that comes while its client is ended would make
+    librdkafka abort the process.
+    """
+    answer.exception()
 
 
 def _ignore(*_: object) -> None:

@@ -48,7 +48,11 @@ _GRANT = "grant the relay's user Describe and Write on it; on the topic of the r
 
 
 class Topics:
-    """What is known of the cluster's topics. ``admin`` gives the client, made when it is first needed."""
+    """What is known of the cluster's topics. ``admin`` gives the client, made when it is first needed.
+
+    Who asks the client keeps it until he has the answer, whoever closes the broker meanwhile: librdkafka aborts the
+    process where an answer comes while its client is ended.
+    """
 
     def __init__(self, settings: Settings, admin: Callable[[], AdminClient], *, create: bool) -> None:
         self._settings, self._admin, self._create = settings, admin, create
@@ -147,11 +151,13 @@ class Topics:
 
     def _add_topic(self, name: str, partitions: int, deadline: Deadline) -> KafkaError | None:
         topic = NewTopic(name, partitions, self._settings.replication_factor, config={"cleanup.policy": "compact"})
-        return _error(self._admin().create_topics([topic], request_timeout=deadline.left_s())[name], deadline)
+        client = self._admin()
+        return _error(client.create_topics([topic], request_timeout=deadline.left_s())[name], deadline)
 
     def _add_partitions(self, name: str, partitions: int, deadline: Deadline) -> KafkaError | None:
         more = NewPartitions(name, partitions)
-        return _error(self._admin().create_partitions([more], request_timeout=deadline.left_s())[name], deadline)
+        client = self._admin()
+        return _error(client.create_partitions([more], request_timeout=deadline.left_s())[name], deadline)
 
     def _has_partition(self, name: str, partition: int, deadline: Deadline) -> bool:
         answer = self._describe([name], deadline)[name]
@@ -171,7 +177,8 @@ class Topics:
 
     def _setting(self, topic: str, setting: str, deadline: Deadline) -> str:
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        asked = self._admin().describe_configs([resource], request_timeout=deadline.left_s())
+        client = self._admin()
+        asked = client.describe_configs([resource], request_timeout=deadline.left_s())
         return str(_result(asked[resource], deadline)[setting].value)
 
     # -- topics of messages --------------------------------------------------------------------------------------------
@@ -180,7 +187,8 @@ class Topics:
         """Unlike a look at the metadata, this creates nothing."""
         if not names:
             return {}
-        asked = self._admin().describe_topics(
+        client = self._admin()
+        asked = client.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=deadline.left_s()
         )
         answers: dict[str, TopicDescription | KafkaError] = {}
@@ -200,8 +208,8 @@ class Topics:
             return {}
         own = self._settings
         topics = [NewTopic(name, own.partitions, own.replication_factor) for name in names]
-        refused = {}
-        for name, future in self._admin().create_topics(topics, request_timeout=deadline.left_s()).items():
+        client, refused = self._admin(), {}
+        for name, future in client.create_topics(topics, request_timeout=deadline.left_s()).items():
             error = _error(future, deadline)
             if error is None or error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 continue
