@@ -14,7 +14,6 @@ import time
 from typing import Any
 
 from bench import meter, workload
-from bench.servers import child
 from fencepost.aws.address import address_of
 from fencepost.aws.client import Client
 from fencepost.clock import SYSTEM_CLOCK
@@ -35,44 +34,12 @@ class _Getting:
         return await self._client.call("get_item", **request)
 
 
-def run(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    """The parts that there are for DynamoDB: drain and add."""
-    result: dict[str, float] = {}
-    if "drain" in options.parts:
-        result |= _drain(database, broker, name, options)
-    if "add" in options.parts:
-        result |= asyncio.run(_adding(database, options))
-    return result
-
-
-def _drain(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    rounds = []
-    for n in range(options.rounds):
-        topic = f"{name}-{n}"
-        asyncio.run(fill(database, options.rows, topic=topic, size=options.size))
-        plain = child("dynamodb_outbox", {"url": database, "rows": options.rows, "batch": options.batch})
-        asyncio.run(fill(database, options.rows, topic=topic, size=options.size))
-        shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
-        relay = child("drain", shape)
-        rounds.append((relay, plain))
-        _say(
-            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"
-            f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
-            f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
-        )
-    middle = statistics.median
-    return {
-        "messages_per_s": middle(r["messages_per_s"] for r, _ in rounds),
-        "ceiling_per_s": middle(c["messages_per_s"] for _, c in rounds),
-        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, c in rounds),
-        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _ in rounds),
-        "ceiling_cpu_us_per_message": middle(c["cpu_us_per_message"] for _, c in rounds),
-        "peak_rss_mb": max(r["peak_rss_mb"] for r, _ in rounds),
-    }
-
-
-async def fill(database: str, count: int, *, topic: str, size: int) -> None:
+def fill(database: str, count: int, *, topic: str, size: int) -> None:
     """An outbox with ``count`` pending messages and nothing else."""
+    asyncio.run(_fill(database, count, topic=topic, size=size))
+
+
+async def _fill(database: str, count: int, *, topic: str, size: int) -> None:
     client, outbox = await _opened(database)
     for name in ("outbox", "lease"):
         try:
@@ -129,16 +96,18 @@ async def _page(client: Client, table: str, pk: str, limit: int) -> Any:
 # ------------------------------------------------------------------------------------------------- what adding costs
 
 
-async def _adding(database: str, options: argparse.Namespace) -> dict[str, float]:
+def adding(database: str, options: argparse.Namespace) -> dict[str, float]:
     """Transactions per second of one writer: two updates alone, with a bare item, and with a message."""
+    return asyncio.run(_adding(database, options))
+
+
+async def _adding(database: str, options: argparse.Namespace) -> dict[str, float]:
     found: dict[str, list[float]] = {"none": [], "bare_put": [], "counter": []}
     for _ in range(options.rounds):
-        await fill(database, 0, topic="bench", size=options.size)
+        await _fill(database, 0, topic="bench", size=options.size)
         for form, rates in found.items():
             rates.append(await _rate(database, form, workload.payload(options.size)))
     result = {f"add_tps_{name}": statistics.median(values) for name, values in found.items()}
-    for name, value in result.items():
-        _say(f"  {name:24} {value:>9,.0f}/s")
     return result | {"add_counter_to_bare": result["add_tps_counter"] / result["add_tps_bare_put"]}
 
 
@@ -177,10 +146,6 @@ async def _opened(database: str) -> tuple[Client, AsyncDynamoOutbox]:
     client = Client(address_of(database), _TIMEOUT_S, SYSTEM_CLOCK)
     await client.open()
     return client, AsyncDynamoOutbox(prefix=_prefix(database))
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

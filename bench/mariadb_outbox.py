@@ -17,7 +17,6 @@ from typing import Any
 import asyncmy
 
 from bench import meter, workload
-from bench.servers import child
 from fencepost.databases import mariadb
 from fencepost.outbox import AsyncOutbox
 from fencepost.ports import DatabaseOptions
@@ -26,6 +25,7 @@ from fencepost.sql.mariadb_address import connect_arguments
 _WRITERS = 8
 _COLUMNS = "id, topic, `key`, version, type, slot, payload, content_type, occurred_at"
 _BENCH_TABLES = (
+    "SET sql_notes = 0",  # no warning about tables that are not there yet
     "DROP TABLE IF EXISTS bench_account, bench_entry",
     "CREATE TABLE bench_account (id INT PRIMARY KEY, balance BIGINT NOT NULL)",
     "CREATE TABLE bench_entry (id BIGINT AUTO_INCREMENT PRIMARY KEY, account INT NOT NULL)",
@@ -33,44 +33,12 @@ _BENCH_TABLES = (
 )
 
 
-def run(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    """The parts that there are for MariaDB: drain and add."""
-    result: dict[str, float] = {}
-    if "drain" in options.parts:
-        result |= _drain(database, broker, name, options)
-    if "add" in options.parts:
-        result |= asyncio.run(_adding(database, options))
-    return result
+def fill(database: str, count: int, *, topic: str, size: int) -> None:
+    """An outbox with ``count`` pending messages and nothing else."""
+    asyncio.run(_fill(database, count, topic=topic, size=size))
 
 
-def _drain(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    rounds = []
-    for n in range(options.rounds):
-        topic = f"{name}-{n}"
-        asyncio.run(fill(database, options.rows, topic=topic, size=options.size))
-        plain = child("mariadb_outbox", {"url": database, "rows": options.rows, "batch": options.batch})
-        asyncio.run(fill(database, options.rows, topic=topic, size=options.size))
-        shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
-        relay = child("drain", shape)
-        rounds.append((relay, plain))
-        _say(
-            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"
-            f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
-            f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
-        )
-    middle = statistics.median
-    return {
-        "messages_per_s": middle(r["messages_per_s"] for r, _ in rounds),
-        "ceiling_per_s": middle(c["messages_per_s"] for _, c in rounds),
-        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, c in rounds),
-        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _ in rounds),
-        "ceiling_cpu_us_per_message": middle(c["cpu_us_per_message"] for _, c in rounds),
-        "peak_rss_mb": max(r["peak_rss_mb"] for r, _ in rounds),
-    }
-
-
-async def fill(database: str, count: int, *, topic: str, size: int) -> None:
-    """An outbox with ``count`` pending rows and nothing else."""
+async def _fill(database: str, count: int, *, topic: str, size: int) -> None:
     await mariadb.schema(DatabaseOptions(url=database)).apply()
     async with await _connected(database) as connection, connection.cursor() as cursor:
         for table in ("outbox", "entity", "parked", "lease"):
@@ -114,8 +82,12 @@ async def _connected(url: str) -> Any:
 Add = Callable[[Any, int], Awaitable[object]]
 
 
-async def _adding(database: str, options: argparse.Namespace) -> dict[str, float]:
+def adding(database: str, options: argparse.Namespace) -> dict[str, float]:
     """Transactions per second of eight writers: an UPDATE and an INSERT alone, with a bare INSERT, with a message."""
+    return asyncio.run(_adding(database, options))
+
+
+async def _adding(database: str, options: argparse.Namespace) -> dict[str, float]:
     body, outbox = workload.payload(options.size), AsyncOutbox()
     bare = f"INSERT INTO fencepost_outbox ({_COLUMNS}) VALUES (UUID(), 't', %s, 1, 'x', 0, %s, 'a/b', UTC_TIMESTAMP(6))"
 
@@ -133,13 +105,11 @@ async def _adding(database: str, options: argparse.Namespace) -> dict[str, float
     found: dict[str, list[float]] = {name: [] for name in forms}
     seconds = max(2, options.seconds // 4)
     for _ in range(options.rounds):
-        await fill(database, 0, topic="bench", size=options.size)
+        await _fill(database, 0, topic="bench", size=options.size)
         for name, add in forms.items():
             done = await asyncio.gather(*[_write(database, add, number, seconds) for number in range(_WRITERS)])
             found[name].append(sum(done) / seconds)
     result = {f"add_tps_{name}": statistics.median(values) for name, values in found.items()}
-    for name, value in result.items():
-        _say(f"  {name:24} {value:>9,.0f}/s")
     return result | {"add_counter_to_bare": result["add_tps_counter"] / result["add_tps_bare_insert"]}
 
 
@@ -155,10 +125,6 @@ async def _write(database: str, add: Add, number: int, seconds: float) -> int:
             await connection.commit()
             done += 1
     return done
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

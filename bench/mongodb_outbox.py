@@ -17,7 +17,6 @@ from typing import Any
 from pymongo import AsyncMongoClient, DeleteMany, MongoClient, UpdateMany
 
 from bench import meter, workload
-from bench.servers import child
 from fencepost.databases import mongodb
 from fencepost.databases.mongodb import DOCUMENT, EmbeddedOutbox, MongoOutbox, embedded
 from fencepost.newmessage import NewMessage
@@ -26,41 +25,6 @@ from fencepost.ports import DatabaseOptions
 _PART = 500
 _CHUNK = 100
 _TRANSACTIONS = 300
-
-
-def run(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    """The parts that there are for MongoDB: drain and add."""
-    result: dict[str, float] = {}
-    if "drain" in options.parts:
-        result |= _drain(database, broker, name, options)
-    if "add" in options.parts:
-        result |= _adding(database, options)
-    return result
-
-
-def _drain(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    rounds = []
-    for n in range(options.rounds):
-        topic = f"{name}-{n}"
-        shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
-        fill(database, options.rows, topic=topic, size=options.size)
-        plain = child("mongodb_outbox", {"url": database, "rows": options.rows, "batch": options.batch})
-        fill(database, options.rows, topic=topic, size=options.size)
-        relay = child("drain", shape)
-        rounds.append((relay, plain))
-        _say(
-            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"
-            f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
-            f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
-        )
-    middle = statistics.median
-    return {
-        "messages_per_s": middle(r["messages_per_s"] for r, _ in rounds),
-        "ceiling_per_s": middle(c["messages_per_s"] for _, c in rounds),
-        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, c in rounds),
-        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _ in rounds),
-        "peak_rss_mb": max(r["peak_rss_mb"] for r, _ in rounds),
-    }
 
 
 def fill(url: str, count: int, *, topic: str, size: int) -> None:
@@ -121,7 +85,7 @@ async def ceiling(url: str, rows: int, batch: int) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------- what adding costs
 
 
-def _adding(url: str, options: argparse.Namespace) -> dict[str, float]:
+def adding(url: str, options: argparse.Namespace) -> dict[str, float]:
     """Writes per second of one writer: the business alone, and with a message."""
     fill(url, 0, topic="bench", size=options.size)
     address, body = mongodb.parse(url), workload.payload(options.size)
@@ -135,10 +99,7 @@ def _adding(url: str, options: argparse.Namespace) -> dict[str, float]:
         for _ in range(options.rounds):
             for name, write in forms.items():
                 found[name].append(_rate(write))
-    result = {f"add_tps_{name}": statistics.median(values) for name, values in found.items()}
-    for name, value in result.items():
-        _say(f"  {name:24} {value:>9,.0f}/s")
-    return result
+    return {f"add_tps_{name}": statistics.median(values) for name, values in found.items()}
 
 
 def _updates(accounts: Any, body: bytes) -> dict[str, Callable[[int], object]]:
@@ -168,10 +129,6 @@ def _rate(write: Callable[[int], object]) -> float:
     for n in range(_TRANSACTIONS):
         write(n)
     return _TRANSACTIONS / (time.perf_counter() - started)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

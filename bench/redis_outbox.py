@@ -17,47 +17,10 @@ from typing import Any
 import redis
 
 from bench import meter, workload
-from bench.servers import child
 from fencepost.databases.redis import NewMessage, RedisOutbox
 
 _PIPE = 1000
 _TRANSACTIONS = 3000
-
-
-def run(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    """The parts that there are for Redis: drain and add."""
-    result: dict[str, float] = {}
-    if "drain" in options.parts:
-        result |= _drain(database, broker, name, options)
-    if "add" in options.parts:
-        result |= _adding(database, options)
-    return result
-
-
-def _drain(database: str, broker: str, name: str, options: argparse.Namespace) -> dict[str, float]:
-    rounds = []
-    for n in range(options.rounds):
-        topic = f"{name}-{n}"
-        fill(database, options.rows, topic=topic, size=options.size)
-        plain = child("redis_outbox", {"url": database, "rows": options.rows, "batch": options.batch})
-        fill(database, options.rows, topic=topic, size=options.size)
-        shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
-        relay = child("drain", shape)
-        rounds.append((relay, plain))
-        _say(
-            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"
-            f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
-            f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
-        )
-    middle = statistics.median
-    return {
-        "messages_per_s": middle(r["messages_per_s"] for r, _ in rounds),
-        "ceiling_per_s": middle(c["messages_per_s"] for _, c in rounds),
-        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, c in rounds),
-        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _ in rounds),
-        "ceiling_cpu_us_per_message": middle(c["cpu_us_per_message"] for _, c in rounds),
-        "peak_rss_mb": max(r["peak_rss_mb"] for r, _ in rounds),
-    }
 
 
 def fill(database: str, count: int, *, topic: str, size: int) -> None:
@@ -101,7 +64,7 @@ async def _ceiling(url: str, rows: int, batch: int) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------- what adding costs
 
 
-def _adding(database: str, options: argparse.Namespace) -> dict[str, float]:
+def adding(database: str, options: argparse.Namespace) -> dict[str, float]:
     """Transactions per second of one writer: HSET and INCR alone, with a bare XADD, and with a message."""
     body = workload.payload(options.size)
     counter, position = RedisOutbox(), RedisOutbox(versions="position", prefix="fencepost_bench_")
@@ -117,8 +80,6 @@ def _adding(database: str, options: argparse.Namespace) -> dict[str, float]:
         for name, add in forms.items():
             found[name].append(_rate(database, add))
     result = {f"add_tps_{name}": statistics.median(values) for name, values in found.items()}
-    for name, value in result.items():
-        _say(f"  {name:24} {value:>9,.0f}/s")
     return result | {"add_counter_to_bare": result["add_tps_counter"] / result["add_tps_bare_xadd"]}
 
 
@@ -132,10 +93,6 @@ def _rate(database: str, add: Callable[[Any, int], object]) -> float:
                 add(pipe, n)
                 pipe.execute()
         return _TRANSACTIONS / (time.perf_counter() - started)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

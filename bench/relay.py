@@ -19,7 +19,7 @@ from pathlib import Path
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import add, latency, workload
+from bench import add, latency, outboxes, workload
 from bench.servers import child, url_of
 from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK
@@ -32,14 +32,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broker = options.broker or url_of("kafka")
     run = f"bench-{SYSTEM_CLOCK.new_id()[:13]}"
     result: dict[str, float] = {"rows": options.rows, "payload_bytes": options.size, "batch": options.batch}
-    if plugins.name_of("database", database) == "dynamodb":
-        return _dynamodb(database, broker, run, result, options)
-    if plugins.name_of("database", database) in {"mariadb", "mysql"}:
-        return _mariadb(database, broker, run, result, options)
-    if plugins.name_of("database", database) in {"mongodb", "mongodb-embedded"}:
-        return _mongodb(database, broker, run, result, options)
-    if plugins.name_of("database", database) == "redis":
-        return _redis(database, broker, run, result, options)
+    kind = plugins.name_of("database", database)
+    if kind in outboxes.MODULES:
+        say(f"{kind} to {plugins.name_of('broker', broker)}: {options.rows:,} rows of {options.size} bytes")
+        result |= outboxes.measure(kind, database, broker, run, options, say)
+    else:
+        result |= _to_kafka(database, broker, run, options)
+    if options.json:
+        print(json.dumps({name: round(value, 2) for name, value in result.items()}))
+    return 0
+
+
+def _to_kafka(database: str, broker: str, run: str, options: argparse.Namespace) -> dict[str, float]:
+    result: dict[str, float] = {}
     say(f"PostgreSQL to Kafka, exactly-once: {options.rows:,} rows of {options.size} bytes, {os.cpu_count()} cores")
     if "drain" in options.parts:
         result |= drain(database, broker, run, options)
@@ -47,59 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result |= late(database, broker, run, options)
     if "add" in options.parts:
         result |= adding(database, options)
-    if options.json:
-        print(json.dumps({name: round(value, 2) for name, value in result.items()}))
-    return 0
-
-
-def _dynamodb(database: str, broker: str, run: str, result: dict[str, float], options: argparse.Namespace) -> int:
-    from bench import dynamodb_outbox
-
-    say(f"DynamoDB to {plugins.name_of('broker', broker)}: {options.rows:,} rows of {options.size} bytes")
-    result |= dynamodb_outbox.run(database, broker, run, options)
-    if options.json:
-        print(json.dumps({name: round(value, 2) for name, value in result.items()}))
-    return 0
-
-
-def _mariadb(database: str, broker: str, run: str, result: dict[str, float], options: argparse.Namespace) -> int:
-    from bench import mariadb_outbox
-
-    say(f"MariaDB to {plugins.name_of('broker', broker)}: {options.rows:,} rows of {options.size} bytes")
-    result |= mariadb_outbox.run(database, broker, run, options)
-    if options.json:
-        print(json.dumps({name: round(value, 2) for name, value in result.items()}))
-    return 0
-
-
-def _mongodb(database: str, broker: str, run: str, result: dict[str, float], options: argparse.Namespace) -> int:
-    from bench import mongodb_outbox
-
-    say(f"MongoDB to {plugins.name_of('broker', broker)}: {options.rows:,} rows of {options.size} bytes")
-    result |= mongodb_outbox.run(database, broker, run, options)
-    if options.json:
-        print(json.dumps({name: round(value, 2) for name, value in result.items()}))
-    return 0
-
-
-def _redis(database: str, broker: str, run: str, result: dict[str, float], options: argparse.Namespace) -> int:
-    from bench import redis_outbox
-
-    say(f"Redis to {plugins.name_of('broker', broker)}: {options.rows:,} rows of {options.size} bytes")
-    result |= redis_outbox.run(database, broker, run, options)
-    if options.json:
-        print(json.dumps({name: round(value, 2) for name, value in result.items()}))
-    return 0
+    return result
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench.relay", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument(
-        "--database", help="a postgresql://, mariadb:// or redis:// URL; its fencepost tables are emptied"
-    )
-    parser.add_argument("--broker", help="a kafka:// URL; with Redis any broker's")
+    parser.add_argument("--database", help="the URL of any database that Fencepost knows; the outbox there is emptied")
+    parser.add_argument("--broker", help="a kafka:// URL; where the database is not PostgreSQL, any broker's")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--size", type=int, default=300, help="payload bytes of a message")
     parser.add_argument("--batch", type=int, default=2000, help="messages of one transaction")
