@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from typing import Literal
 
 from bench import meter
 from fencepost import plugins
@@ -36,10 +37,16 @@ class Gauge:
                 self.relay.stop()
 
 
-async def run(database: str, broker: str, rows: int, batch: int, relay: str) -> dict[str, float]:
+async def run(
+    database: str, broker: str, rows: int, batch: int, relay: str, settle: Literal["delete", "mark"] = "delete"
+) -> dict[str, float]:
     """Drain ``rows`` pending rows."""
     gauge = Gauge(rows)
-    source = plugins.load("database", plugins.name_of("database", database)).source(DatabaseOptions(url=database))
+    plugin = plugins.load("database", plugins.name_of("database", database))
+    options = DatabaseOptions(url=database, settle=settle)
+    if settle == "mark":
+        await plugin.schema(options).apply()  # has a column and an index more
+    source = plugin.source(options)
     target = plugins.load("broker", plugins.name_of("broker", broker)).broker(
         BrokerOptions(url=broker, source="/bench")
     )

@@ -47,7 +47,7 @@ def _drain(kind: str, database: str, broker: str, run: str, options: argparse.Na
         plain = child(MODULES[kind], {"url": database, "rows": options.rows, "batch": options.batch})
         fill(database, options.rows, topic=topic, size=options.size)
         shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
-        relay = child("drain", shape)
+        relay = child("drain", shape | {"settle": options.settle})
         rounds.append((relay, plain))
         say(
             f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"

@@ -64,6 +64,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--size", type=int, default=300, help="payload bytes of a message")
     parser.add_argument("--batch", type=int, default=2000, help="messages of one transaction")
+    parser.add_argument(
+        "--settle", choices=("delete", "mark"), default="delete", help="what becomes of rows that are published"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rate", type=int, default=200, help="messages per second while latency is measured")
     parser.add_argument(
@@ -89,7 +92,7 @@ def drain(database: str, broker: str, run: str, options: argparse.Namespace) -> 
         )
         shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
         workload.fill_sync(database, options.rows, topic=topic, size=options.size)
-        relay = child("drain", shape)
+        relay = child("drain", shape | {"settle": options.settle})
         workload.fill_sync(database, options.rows, topic=topic, size=options.size)
         bare = child("bare", shape)
         rounds.append((relay, bare, plain))
