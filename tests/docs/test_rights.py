@@ -30,7 +30,7 @@ def roles(fresh_database: str, fresh_name: str) -> Iterator[tuple[str, str]]:
     settings = config.load(None, {**variables(fresh_database)})
     asyncio.run(app.schema(settings).apply())
     users = [f"{fresh_name}-app", f"{fresh_name}-relay"]
-    grants = the_block(DOCS / "databases.md", "sql", "rights").text
+    grants = the_block(DOCS / "postgresql.md", "sql", "rights").text
     grants = grants.replace("shop_app", f'"{users[0]}"').replace("shop_relay", f'"{users[1]}"')
     with psycopg.connect(fresh_database, autocommit=True) as connection:
         for user in users:
