@@ -19,6 +19,13 @@ def written(caught: list[Caught]) -> str:
     )
 
 
+def noticing() -> dict[str, int]:
+    """The seed that notices each mutant, as the table has it."""
+    table = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
+    rows = [line.split("|") for line in table.splitlines()[2:]]
+    return {row[1].strip(): int(row[3]) - 1 for row in rows}
+
+
 def _kind(violation: str) -> str:
     """The violation without its ids."""
     if "in the term of" in violation:
