@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import psycopg
 import pytest
@@ -18,7 +18,8 @@ from fencepost.brokers.memory import MemoryServer
 from fencepost.events import DatabaseFellBack
 from fencepost.relay.lane import LaneOptions
 from fencepost.testing.relaying import new_server, relayed
-from tests.databases.places import LANE, Place, PostgresqlPlace, SqlitePlace, row
+from tests.databases.mariadb_kit import mariadb_database
+from tests.databases.places import LANE, MariadbPlace, Place, PostgresqlPlace, SqlitePlace, row
 
 Restore = Callable[[], Place]
 
@@ -28,11 +29,11 @@ BEFORE, AFTER = 10, 4
 
 
 def program(name: str) -> str:
-    """A program of PostgreSQL's, wherever it is."""
+    """A client program of a database's, wherever it is."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda f: float(f.parent.name), reverse=True)
     places = [shutil.which(name), *(str(folder / name) for folder in folders)]
     found = next((place for place in places if place and Path(place).exists()), None)
-    assert found, f"no {name} here: it comes with PostgreSQL's client programs"
+    assert found, f"no {name} here: it comes with the client programs of the database"
     return found
 
 
@@ -72,17 +73,41 @@ def copied(place: PostgresqlPlace, url: str) -> Restore:
     return restore
 
 
-@pytest.fixture(params=["pg_dump", "COPY", "sqlite"])
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Place, Callable[[], Restore]]:
+@pytest.fixture(params=["pg_dump", "COPY", "sqlite", "mariadb-dump"])
+def made(
+    request: pytest.FixtureRequest, tmp_path: Path, fresh_name: str
+) -> Iterator[tuple[Place, Callable[[], Restore]]]:
     """A database, and how a dump of it is made now and restored later."""
     if request.param == "sqlite":
         sqlite: SqlitePlace = request.getfixturevalue("sqlite")
-        return sqlite, lambda: _copied_file(sqlite, tmp_path / "restored.db")
+        yield sqlite, lambda: _copied_file(sqlite, tmp_path / "restored.db")
+        return
+    if request.param == "mariadb-dump":
+        mariadb: MariadbPlace = request.getfixturevalue("mariadb")
+        with mariadb_database(request.getfixturevalue("mariadb_url"), f"{fresh_name}-restored") as elsewhere:
+            yield mariadb, lambda: _copied_tables(mariadb, elsewhere)
+        return
     place: PostgresqlPlace = request.getfixturevalue("postgresql")
     url: str = request.getfixturevalue("fresh_database")
     assert urlsplit(url).path != urlsplit(place.options.url).path
     dump = dumped if request.param == "pg_dump" else copied
-    return place, lambda: dump(place, url)
+    yield place, lambda: dump(place, url)
+
+
+def _copied_tables(place: MariadbPlace, url: str) -> Restore:
+    """By mariadb-dump, which carries the counters."""
+    parts = urlsplit(place.options.url)
+    server = ["--protocol=tcp", f"--host={parts.hostname}", f"--port={parts.port}", f"--user={parts.username}"]
+    tables = [f"{place.options.prefix}{table}" for table in TABLES if table != "lane"]
+    command = [program("mariadb-dump"), *server, "--single-transaction", unquote(parts.path[1:]), *tables]
+    script = subprocess.run(command, check=True, capture_output=True).stdout
+
+    def restore() -> Place:
+        command = [program("mariadb"), *server, unquote(urlsplit(url).path[1:])]
+        subprocess.run(command, check=True, input=script, capture_output=True)
+        return replace(place, options=replace(place.options, url=url))
+
+    return restore
 
 
 def _copied_file(place: SqlitePlace, path: Path) -> Restore:
