@@ -306,7 +306,7 @@ async def test_tls_files_that_are_none(place: Place, tmp_path: Path) -> None:
 
 async def test_a_stuck_server_has_a_deadline_everywhere(server: OwnServer, place: Place) -> None:
     """D4."""
-    async with place.opened(timeout_s=0.5) as broker, place.opened(timeout_s=0.5) as other:
+    async with place.opened(timeout_s=1.0) as broker, place.opened(timeout_s=1.0) as other:
         handoff = await broker.take_over(place.lane, term())
         await handoff.publish([row(1)])
         server.send_signal(signal.SIGSTOP)
@@ -315,13 +315,13 @@ async def test_a_stuck_server_has_a_deadline_everywhere(server: OwnServer, place
             lambda: broker.take_over(place.lane, term(2)),
             lambda: broker.prepare(place.lane),
             lambda: other.take_over(place.lane, term(3)),
-            lambda: place.broker(timeout_s=0.5).open(),
+            lambda: place.broker(timeout_s=1.0).open(),
         ]
         for call in calls:
             began = time.monotonic()
             with pytest.raises(DeadlineExceeded):
                 await call()
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 8
         await broker.close()
         server.send_signal(signal.SIGCONT)
 
