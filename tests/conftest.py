@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.databases.mariadb_kit import mariadb_database
 from tests.services import SERVERS, url_of
 
 
@@ -90,3 +91,10 @@ def fresh_database(postgresql_url: str, fresh_name: str) -> Iterator[str]:
             yield urlunsplit(urlsplit(postgresql_url)._replace(path=f"/{fresh_name}"))
         finally:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+@pytest.fixture
+def fresh_mariadb(mariadb_url: str, fresh_name: str) -> Iterator[str]:
+    """The address of a new, empty MariaDB database."""
+    with mariadb_database(mariadb_url, fresh_name) as url:
+        yield url

@@ -58,9 +58,14 @@ def create_tables(
 
 
 def keep_settled(op: Operations, *, schema: str | None = None, prefix: str = "fencepost_") -> None:
-    """Add what ``settle = "mark"`` needs to tables that were made without it."""
-    t = tables(schema=schema, prefix=prefix, marked=True)
-    _run(op, t, list(ddl.additions(t, _plain(op)).values()))
+    """Add what ``settle = "mark"`` needs to tables that were made without it, or with half of it.
+
+    MariaDB and MySQL commit each DDL statement by itself, so a migration that died half-way has left the half.
+    """
+    t, dialect = tables(schema=schema, prefix=prefix, marked=True), _plain(op)
+    offline = op.get_context().as_sql
+    lacking = ddl.additions(t, dialect) if offline else ddl.lacking(t, dialect, *_of_outbox(op.get_context().bind, t))
+    _run(op, t, list(lacking.values()))
 
 
 def before(op: Operations, revision: int, *, schema: str | None = None, prefix: str = "fencepost_") -> None:
@@ -103,6 +108,13 @@ def _run(op: Operations, t: Tables, statements: Sequence[str]) -> None:
     for text in statements:
         if not (there and text == ddl.schema_statement(t, _plain(op))):
             op.execute(sa.text(text.replace(":", "\\:")))
+
+
+def _of_outbox(connection: sa.Connection, t: Tables) -> tuple[list[str], list[str]]:
+    """The names of the columns and of the indexes that the outbox has."""
+    found, (name, schema) = sa.inspect(connection), (t.outbox.name, t.outbox.schema)
+    columns, indexes = found.get_columns(name, schema), found.get_indexes(name, schema)
+    return [str(each["name"]) for each in columns], [str(each["name"]) for each in indexes]
 
 
 def _has_schema(op: Operations, name: str) -> bool:

@@ -193,8 +193,8 @@ class RelayStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxLimited(Event):
-    """The outbox is an existing table, which does not give all that Fencepost's own tables give. ``limits``: a line
-    each.
+    """The outbox does not give all that Fencepost's own tables give in the databases that it is tested with: an
+    existing table, or a database whose statements are compiled only. ``limits``: a line each.
     """
 
     limits: tuple[str, ...]

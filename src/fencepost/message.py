@@ -72,6 +72,13 @@ class Stored(NamedTuple):
     attempts: int = 0
     in_doubt: bool = False
 
+    @classmethod
+    def of(cls, position: Position, message: Message) -> Stored:
+        """The message as it waits at ``position``, not tried yet."""
+        m = message
+        headers, moment_us = dict(m.headers) or None, microseconds(m.occurred_at)
+        return cls(position, m.id, m.topic, m.key, m.version, m.type, m.payload, m.content_type, headers, moment_us)
+
     @property
     def occurred_at(self) -> datetime:
         """When it was added, in UTC."""

@@ -64,7 +64,7 @@ class _Adding:
         return ConfigurationError(f"{type(self).__name__} cannot use {name_of_class(type(tx))}", remedy=f"use {use}")
 
     def _enlist(self, unit: UnitOfWork, messages: Sequence[Message]) -> list[Message]:
-        self._writer.statements(unit.dialect)  # so that a database without an outbox is refused here, not at the flush
+        self._writer.check(unit.dialect, messages)  # so that what is refused is refused here, not at the flush
         for message in messages:
             unit.enlist(self._writer, message)
         return list(messages)

@@ -28,12 +28,15 @@ class _Known(NamedTuple):
 
 _KNOWN: dict[str, dict[str, _Known]] = {
     "database": {
+        "cockroachdb": _Known("fencepost.databases.other_sql", "cockroachdb"),
         "dynamodb": _Known("fencepost.databases.dynamodb", "dynamodb"),
         "mariadb": _Known("fencepost.databases.mariadb", "mariadb"),
         "memory": _Known("fencepost.databases.memory", None),
         "mongodb": _Known("fencepost.databases.mongodb", "mongodb"),
         "mongodb-embedded": _Known("fencepost.databases.mongodb.embedded", "mongodb"),
+        "mssql": _Known("fencepost.databases.other_sql", "mssql"),
         "mysql": _Known("fencepost.databases.mariadb", "mariadb"),
+        "oracle": _Known("fencepost.databases.other_sql", "oracle"),
         "postgresql": _Known("fencepost.databases.postgresql", "postgresql"),
         "redis": _Known("fencepost.databases.redis", "redis"),
         "sqlite": _Known("fencepost.databases.sqlite", "sqlite"),
@@ -54,12 +57,15 @@ _KNOWN: dict[str, dict[str, _Known]] = {
         "nats": _Known("fencepost.brokers.nats", "nats"),
     },
     "election": {
+        "cockroachdb": _Known("fencepost.elections.sql", "cockroachdb"),
         "dynamodb": _Known("fencepost.elections.dynamodb", "dynamodb"),
         "mariadb": _Known("fencepost.elections.sql", "mariadb"),
         "memory": _Known("fencepost.elections.memory", None),
         "mongodb": _Known("fencepost.elections.mongodb", "mongodb"),
         "mongodb-embedded": _Known("fencepost.elections.mongodb", "mongodb"),
+        "mssql": _Known("fencepost.elections.sql", "mssql"),
         "mysql": _Known("fencepost.elections.sql", "mariadb"),
+        "oracle": _Known("fencepost.elections.sql", "oracle"),
         "postgresql": _Known("fencepost.elections.sql", "postgresql"),
         "redis": _Known("fencepost.elections.redis", "redis"),
         "sqlite": _Known("fencepost.elections.sql", "sqlite"),

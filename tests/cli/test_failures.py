@@ -40,7 +40,7 @@ def test_unknown_key(command: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_several_problems_at_once(tmp_path: Path) -> None:
-    configuration(tmp_path, database="oracle://x", broker="localhost", more="[log]\nlevl = 1\n")
+    configuration(tmp_path, database="db2://x", broker="localhost", more="[log]\nlevl = 1\n")
     result = run("check", cwd=tmp_path)
     assert result.returncode == FIX_NEEDED
     clear(result.stderr, errors=3)

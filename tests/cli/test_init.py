@@ -55,7 +55,7 @@ def test_init_keeps_urls_and_placeholders(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--database", "oracle://x"), "[database] url (--database): no database is called 'oracle'"),
+        (("--database", "db2://x"), "[database] url (--database): no database is called 'db2'"),
         (("--broker", "localhost"), "[broker] url (--broker) is not a URL"),
         (("--name", "My Shop"), "[relay] name (--name) is 'My Shop'"),
         (("--config", "gone/fencepost.toml"), "gone/fencepost.toml cannot be written"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 
 class Proxy:
-    """``silent`` keeps what it is given to itself, in both directions, and accepts new connections all the same."""
+    """``silent`` keeps what it is given to itself, in both directions, and accepts new connections all the same.
+
+    ``changed`` may make something else of what it carries.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -16,6 +19,7 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
         self.silent = False
+        self.changed: Callable[[bytes], bytes] = bytes
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
@@ -31,7 +35,7 @@ class Proxy:
             while data := await source.read(65536):
                 while self.silent:
                     await asyncio.sleep(0.01)
-                sink.write(data)
+                sink.write(self.changed(data))
                 await sink.drain()
         sink.close()
 

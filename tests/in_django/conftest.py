@@ -1,7 +1,8 @@
-"""The project, and for each test a database with the tables in "default" (SQLite or PostgreSQL), another in "other"."""
+"""The project, and for each test a database with the tables in "default" (of each kind), another in "other"."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.databases.mariadb_kit import mariadb_database
 from tests.in_django import project
 
 project.configure()
@@ -29,12 +31,20 @@ class Database:
     alias: str
     url: str
 
+    @property
+    def kind(self) -> str:
+        """sqlite, postgresql or mysql."""
+        return self.url.partition(":")[0]
+
     def rows(
         self, columns: str = "key, version, CAST(payload AS TEXT)", table: str = "outbox"
     ) -> list[tuple[Any, ...]]:
         """What stands in a table, as Django reads it."""
-        if "postgresql" in self.url:
+        if self.kind == "postgresql":
             columns = columns.replace("CAST(payload AS TEXT)", "convert_from(payload, 'UTF8')")
+        if self.kind == "mysql":
+            columns = columns.replace("CAST(payload AS TEXT)", "CONVERT(payload USING utf8mb4)")
+            columns = re.sub(r"\bkey\b", "`key`", columns)
         with connections[self.alias].cursor() as cursor:
             cursor.execute(f"SELECT {columns} FROM fencepost_{table} ORDER BY seq")
             return list(cursor.fetchall())
@@ -72,6 +82,34 @@ def _emptied(url: str) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def filled_mariadb(mariadb_url: str) -> Iterator[str]:
+    """A MariaDB database with the tables of all apps."""
+    with mariadb_database(mariadb_url, f"django-{uuid.uuid4().hex[:10]}") as url:
+        project.place("default", project.entry(url))
+        call_command("migrate", verbosity=0)
+        project.forget("default")
+        yield url
+
+
+def _emptied_mariadb(url: str) -> str:
+    """Positions begin at 1 again."""
+    project.place("default", project.entry(url))
+    with connections["default"].cursor() as cursor:
+        cursor.execute("TRUNCATE fencepost_outbox")
+        for table in ("fencepost_entity", "fencepost_parked", "django_admin_log", "auth_user_user_permissions"):
+            cursor.execute(f"DELETE FROM {table}")
+        cursor.execute("DELETE FROM auth_user")
+    project.forget("default")
+    return url
+
+
+@pytest.fixture
+def mariadb(filled_mariadb: str) -> Iterator[Database]:
+    """MariaDB as "default", with the tables of all apps."""
+    yield from _placed("default", _emptied_mariadb(filled_mariadb))
+
+
 @pytest.fixture
 def sqlite(filled_file: Path, tmp_path: Path) -> Iterator[Database]:
     """SQLite as "default", with the tables of all apps."""
@@ -79,13 +117,24 @@ def sqlite(filled_file: Path, tmp_path: Path) -> Iterator[Database]:
     yield from _placed("default", f"sqlite:///{copy}")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def default(request: pytest.FixtureRequest) -> Iterator[Database]:
+@pytest.fixture
+def postgresql(filled_postgresql: str) -> Iterator[Database]:
+    """PostgreSQL as "default", with the outbox's tables."""
+    yield from _placed("default", _emptied(filled_postgresql))
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def default(request: pytest.FixtureRequest) -> Database:
     """Each kind as "default"."""
-    if request.param == "sqlite":
-        yield request.getfixturevalue("sqlite")
-    else:
-        yield from _placed("default", _emptied(request.getfixturevalue("filled_postgresql")))
+    found: Database = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["sqlite", "mariadb"])
+def complete(request: pytest.FixtureRequest) -> Database:
+    """Two kinds as "default", with the tables of all apps."""
+    found: Database = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture

@@ -11,9 +11,13 @@ from typing import Any
 from tests.docs.processes import environment
 from tests.in_django import project
 
+AS_MYSQLDB = "import pymysql\n\npymysql.install_as_MySQLdb()\n"
 
-def settings_module(folder: Path, url: str, fencepost: Mapping[str, Any], **more: Any) -> dict[str, str]:
-    """Write it; the environment in which it is found."""
+
+def settings_module(
+    folder: Path, url: str, fencepost: Mapping[str, Any], *, pymysql: bool = True, **more: Any
+) -> dict[str, str]:
+    """Write it; the environment in which it is found. ``pymysql``: Django is to find PyMySQL as MySQLdb."""
     given = {
         "SECRET_KEY": "tests only",
         "USE_TZ": True,
@@ -23,7 +27,8 @@ def settings_module(folder: Path, url: str, fencepost: Mapping[str, Any], **more
         **more,
     }
     lines = [f"{name} = {value!r}\n" for name, value in given.items()]
-    (folder / "written_settings.py").write_text("".join(lines))
+    first = AS_MYSQLDB if pymysql and url.startswith("mysql") else ""
+    (folder / "written_settings.py").write_text(first + "".join(lines))
     return environment({"DJANGO_SETTINGS_MODULE": "written_settings", "PYTHONPATH": str(folder)})
 
 
@@ -42,11 +47,11 @@ def run(
     )
 
 
-def python(folder: Path, url: str, fencepost: Mapping[str, Any], text: str, *, without: str = "") -> str:
+def python(folder: Path, url: str, fencepost: Mapping[str, Any], text: str, *, without: str = "", **more: Any) -> str:
     """Run a program in the project, as if a library were not there; the last line that it printed."""
     hide = f"import sys\nsys.modules[{without!r}] = None\n" if without else ""
     program = [sys.executable, "-W", "error", "-c", f"{hide}import django\ndjango.setup()\n{text}"]
-    env = settings_module(folder, url, fencepost)
+    env = settings_module(folder, url, fencepost, **more)
     done = subprocess.run(program, cwd=folder, env=env, capture_output=True, text=True, timeout=90, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout.splitlines()[-1]

@@ -11,6 +11,8 @@ from django.contrib import admin
 from django.db import connections
 from django.urls import path
 
+from tests.in_django import on_pymysql
+
 SQLITE = {"ENGINE": "django.db.backends.sqlite3", "OPTIONS": {"timeout": 20}}
 FENCEPOST: dict[str, Any] = {"relay": {"name": "shop"}, "broker": {"url": "nats://127.0.0.1:4222"}}
 
@@ -58,9 +60,11 @@ def entry(url: str, **options: Any) -> dict[str, Any]:
     if url.startswith("sqlite"):
         return SQLITE | {"NAME": url.removeprefix("sqlite:///")}
     parts = urlsplit(url)
+    if parts.scheme == "mysql":  # PyMySQL reads all of the system's certificates for a connection that may use TLS
+        options = {"ssl_disabled": True} | options
     return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts.path[1:],
+        "ENGINE": f"django.db.backends.{parts.scheme}",
+        "NAME": unquote(parts.path[1:]),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname,
@@ -71,6 +75,8 @@ def entry(url: str, **options: Any) -> dict[str, Any]:
 
 def place(alias: str, given: dict[str, Any]) -> None:
     """Let an alias lead somewhere else from now on."""
+    if given["ENGINE"] == on_pymysql.BACKEND:
+        on_pymysql.load_backend()
     forget(alias)
     connections.settings[alias] = connections.configure_settings({"default": {}, alias: given})[alias]
 

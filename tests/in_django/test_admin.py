@@ -41,7 +41,7 @@ def act(browser: Client, action: str, *ids: str, **more: str) -> Any:
     return browser.post(PARKED, {"action": action, "_selected_action": ids, **more}, follow=True)
 
 
-def test_what_waits_is_shown_and_cannot_be_changed(sqlite: Database) -> None:
+def test_what_waits_is_shown_and_cannot_be_changed(complete: Database) -> None:
     with transaction.atomic():
         outbox.add("orders", {"card": "4111"}, key="order-7", type="order.placed")
         outbox.add("orders", 1, key="order-8")
@@ -55,28 +55,28 @@ def test_what_waits_is_shown_and_cannot_be_changed(sqlite: Database) -> None:
     assert browser.get(f"{PENDING}add/").status_code == 403
     assert browser.post(f"{PENDING}1/change/", {"topic": "x"}).status_code == 403
     assert browser.get(f"{PENDING}1/delete/").status_code == 403
-    assert [row[0] for row in sqlite.rows()] == ["order-7", "order-8"]
+    assert [row[0] for row in complete.rows()] == ["order-7", "order-8"]
 
 
-def test_what_is_settled_and_stays_does_not_wait(sqlite: Database) -> None:
+def test_what_is_settled_and_stays_does_not_wait(complete: Database) -> None:
     with transaction.atomic():
         outbox.add("orders", 1, key="order-7")
         outbox.add("orders", 1, key="order-8")
-        connection.cursor().execute("UPDATE fencepost_outbox SET state = 3 WHERE key = 'order-8'")
+        connection.cursor().execute("UPDATE fencepost_outbox SET state = 3 WHERE seq = 2")
     shown = page(client("all"), PENDING)
     assert "order-7" in shown
     assert "order-8" not in shown
 
 
-def test_who_may_see_a_page(sqlite: Database) -> None:
+def test_who_may_see_a_page(complete: Database) -> None:
     browser = client("view_payload")
     assert browser.get(PENDING).status_code == 403
     assert browser.get(PARKED).status_code == 403
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_a_payload_needs_a_permission(sqlite: Database, allowed: bool) -> None:
-    (one,) = park(sqlite, ("orders", {"card": "<b>4111"}, "order-7"))
+def test_a_payload_needs_a_permission(complete: Database, allowed: bool) -> None:
+    (one,) = park(complete, ("orders", {"card": "<b>4111"}, "order-7"))
     with transaction.atomic():
         outbox.add("orders", {"card": "<b>4111"}, key="1", headers={"trace": "s3cret"})
     browser = client("view_parkedmessage", "view_pendingmessage", *(["view_payload"] if allowed else []))
@@ -90,12 +90,12 @@ def test_a_payload_needs_a_permission(sqlite: Database, allowed: bool) -> None:
 
 
 @pytest.mark.parametrize("thousands", [False, True])
-def test_large_positions_and_versions_are_exact(sqlite: Database, thousands: bool) -> None:
+def test_large_positions_and_versions_are_exact(complete: Database, thousands: bool) -> None:
     """E8."""
-    (one,) = park(sqlite, ("orders", 1, "1"))
+    (one,) = park(complete, ("orders", 1, "1"))
     with transaction.atomic():
         outbox.add("orders", 1, key="2", version=LARGE)
-    set_position(sqlite, LARGE)
+    set_position(complete, LARGE)
     browser = client("all")
     with override_settings(USE_THOUSAND_SEPARATOR=thousands):
         for url in (PENDING, PARKED, f"{PENDING}{LARGE}/change/", f"{PARKED}{one}/change/"):
@@ -110,44 +110,44 @@ def test_times_are_those_that_were_stored(default: Database, use_tz: bool) -> No
         assert PendingMessage.objects.get().occurred_at == moment
 
 
-def test_parked_messages_are_retried(sqlite: Database) -> None:
-    one, two, three = park(sqlite, ("orders", 1, "1"), ("orders", 2, "1"), ("orders", 3, "1"))
+def test_parked_messages_are_retried(complete: Database) -> None:
+    one, two, three = park(complete, ("orders", 1, "1"), ("orders", 2, "1"), ("orders", 3, "1"))
     browser = client("view_parkedmessage", "retry_parkedmessage")
     said = act(browser, "retry", two, one).content.decode()
     assert "2 messages retried." in said
-    assert [row[2] for row in sqlite.rows()] == ["1", "2"], "in the order in which they stood"
-    assert [row[0] for row in sqlite.rows("id", "parked")] == [three]
+    assert [row[2] for row in complete.rows()] == ["1", "2"], "in the order in which they stood"
+    assert [row[0] for row in complete.rows("id", "parked")] == [three]
     assert {(entry.object_id, entry.change_message) for entry in LogEntry.objects.all()} == {
         (one, "Retried."),
         (two, "Retried."),
     }
 
 
-def test_parked_messages_are_discarded_when_it_was_confirmed(sqlite: Database) -> None:
-    one, two = park(sqlite, ("orders", 1, "1"), ("orders", 2, "1"), reason="no <such> topic")
+def test_parked_messages_are_discarded_when_it_was_confirmed(complete: Database) -> None:
+    one, two = park(complete, ("orders", 1, "1"), ("orders", 2, "1"), reason="no <such> topic")
     browser = client("view_parkedmessage", "discard_parkedmessage")
     asked = act(browser, "discard", one).content.decode()
     assert "1 message will be removed for good" in asked
     assert "no &lt;such&gt; topic" in asked
     assert one in asked
-    assert len(sqlite.rows("id", "parked")) == 2
+    assert len(complete.rows("id", "parked")) == 2
     assert "1 message discarded." in act(browser, "discard", one, confirmed="yes").content.decode()
-    assert [row[0] for row in sqlite.rows("id", "parked")] == [two]
-    assert sqlite.rows() == []
+    assert [row[0] for row in complete.rows("id", "parked")] == [two]
+    assert complete.rows() == []
 
 
-def test_what_is_done_to_them_needs_permissions(sqlite: Database) -> None:
-    (one,) = park(sqlite, ("orders", 1, "1"))
+def test_what_is_done_to_them_needs_permissions(complete: Database) -> None:
+    (one,) = park(complete, ("orders", 1, "1"))
     browser = client("view_parkedmessage")
     assert 'value="retry"' not in page(browser, PARKED)
     act(browser, "retry", one)
     act(browser, "discard", one, confirmed="yes")
-    assert len(sqlite.rows("id", "parked")) == 1
-    assert sqlite.rows() == []
+    assert len(complete.rows("id", "parked")) == 1
+    assert complete.rows() == []
 
 
-def test_two_people_at_once(sqlite: Database) -> None:
-    one, two = park(sqlite, ("orders", 1, "1"), ("orders", 2, "1"))
+def test_two_people_at_once(complete: Database) -> None:
+    one, two = park(complete, ("orders", 1, "1"), ("orders", 2, "1"))
     browser = client("all")
     work: Callable[..., list[str]] = parked.retry
 
@@ -159,10 +159,10 @@ def test_two_people_at_once(sqlite: Database) -> None:
         patch.setattr(parked, "retry", late)
         said = act(browser, "retry", one, two).content.decode()
     assert "1 message retried; 1 message had gone already." in said
-    assert len(sqlite.rows()) == 2
+    assert len(complete.rows()) == 2
 
 
-def test_another_database(sqlite: Database, other: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_database(complete: Database, other: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     (one,) = park(other, ("orders", 1, "1"))
     browser = client("all")
     assert one not in page(browser, PARKED)
@@ -172,21 +172,21 @@ def test_another_database(sqlite: Database, other: Database, monkeypatch: pytest
     assert len(other.rows()) == 1
 
 
-def test_a_payload_that_is_no_text_or_long(sqlite: Database) -> None:
-    long, binary, grave = park(sqlite, ("t", b"x" * 30_000, "1"), ("t", b"\xff\x00", "1"), ("t", None, "1"))
+def test_a_payload_that_is_no_text_or_long(complete: Database) -> None:
+    long, binary, grave = park(complete, ("t", b"x" * 30_000, "1"), ("t", b"\xff\x00", "1"), ("t", None, "1"))
     browser = client("all")
     assert "x... (30,000 bytes)" in page(browser, f"{PARKED}{long}/change/")
     assert "2 bytes that are no text" in page(browser, f"{PARKED}{binary}/change/")
     assert "none: a tombstone" in page(browser, f"{PARKED}{grave}/change/")
 
 
-def test_a_long_list_is_not_counted_to_its_end(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_list_is_not_counted_to_its_end(complete: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "COUNTED_MAX", 2)
-    park(sqlite, *(("orders", number, "1") for number in range(3)))
+    park(complete, *(("orders", number, "1") for number in range(3)))
     assert "2 parked messages" in page(client("all"), PARKED)
 
 
-def test_an_id_that_is_none(sqlite: Database) -> None:
+def test_an_id_that_is_none(complete: Database) -> None:
     browser = client("all")
     assert browser.get(f"{PARKED}nobody/change/", follow=True).status_code == 200
     assert browser.get(f"{PENDING}99/change/", follow=True).status_code == 200

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -19,6 +20,7 @@ from fencepost.django import outbox, parked
 from fencepost.django.operations import CreateTables, KeepSettled
 from fencepost.errors import ConfigurationError, FixError
 from fencepost.ports import DatabaseOptions
+from tests.databases.mariadb_kit import ask
 from tests.in_django import project
 from tests.in_django.conftest import Database
 from tests.in_django.manage import python
@@ -29,21 +31,34 @@ def migrate(*arguments: str, alias: str = "default") -> None:
     call_command("migrate", "fencepost", *arguments, database=alias, verbosity=0)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
+def empty_mariadb(fresh_mariadb: str) -> Iterator[Database]:
+    """MariaDB as "default", without tables."""
+    yield from _placed(fresh_mariadb)
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
 def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """ "default" without tables."""
-    url = f"sqlite:///{tmp_path}/empty.db"
-    if request.param == "postgresql":
-        url = request.getfixturevalue("fresh_database")
+    if request.param == "sqlite":
+        yield from _placed(f"sqlite:///{tmp_path}/empty.db")
+    else:
+        name = "fresh_database" if request.param == "postgresql" else "fresh_mariadb"
+        yield from _placed(request.getfixturevalue(name))
+
+
+def _placed(url: str) -> Iterator[Database]:
     project.place("default", project.entry(url))
     yield Database("default", url)
     project.forget("default")
 
 
-def described(url: str, schema: str = "public", prefix: str = "fencepost_") -> list[str]:
+def described(url: str, schema: str | None = None, prefix: str = "fencepost_") -> list[str]:
     if url.startswith("sqlite"):
         return catalogues.sqlite(Path(url.removeprefix("sqlite:///")), prefix)
-    return catalogues.postgresql(url, schema, prefix)
+    if url.startswith("mysql"):
+        return catalogues.mariadb(url, schema, prefix)
+    return catalogues.postgresql(url, schema or "public", prefix)
 
 
 def apply(url: str, **names: Any) -> list[str]:
@@ -71,8 +86,9 @@ def test_going_back_loses_no_message(empty: Database) -> None:
         outbox.add("orders", 1, key="1")
     with pytest.raises(FixError, match="fencepost_outbox has 1 message waiting, which would be lost"):
         migrate("zero")
+    key = connections["default"].ops.quote_name("key")
     connections["default"].cursor().execute(
-        "INSERT INTO fencepost_parked SELECT id, topic, key, version, type, slot, payload, content_type, headers,"
+        f"INSERT INTO fencepost_parked SELECT id, topic, {key}, version, type, slot, payload, content_type, headers,"
         " occurred_at, available_at, attempts, seq, occurred_at, 'no' FROM fencepost_outbox"
     )
     connections["default"].cursor().execute("DELETE FROM fencepost_outbox")
@@ -156,7 +172,7 @@ print([(m.topic, m.version) for m in PendingMessage.objects.all()])
 """
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
 def test_other_names(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """A process of its own, because models have their names from the settings once. A12."""
     url = f"sqlite:///{tmp_path}/names.db"
@@ -166,7 +182,14 @@ def test_other_names(kind: str, request: pytest.FixtureRequest, tmp_path: Path) 
         names["schema"] = "My schema"
         with psycopg.connect(url) as connection:
             connection.execute('CREATE SCHEMA "My schema"')
-    assert python(tmp_path, url, {"database": names}, WITH_OTHER_NAMES) == "[('orders', 1)]"
-    made = described(url, names.get("schema", "public"), "Tell_")
-    assert len(made) > 6
-    assert apply(url, **names) == []
+    if kind == "mariadb":
+        url = request.getfixturevalue("fresh_mariadb")
+        names["schema"] = f"{urlsplit(url).path[1:]}: mine"
+    try:
+        assert python(tmp_path, url, {"database": names}, WITH_OTHER_NAMES) == "[('orders', 1)]"
+        made = described(url, names.get("schema"), "Tell_")
+        assert len(made) > 6
+        assert apply(url, **names) == []
+    finally:
+        if kind == "mariadb":  # where a schema is a database
+            ask(url, f"DROP DATABASE `{names['schema']}`")

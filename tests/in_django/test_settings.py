@@ -133,7 +133,7 @@ def test_the_environment_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None
         ({"broker": {}}, r"\[broker\] url is missing \(settings.FENCEPOST\): add it to settings.FENCEPOST: "
          r"\{\"broker\": \{\"url\": \"...\"\}\}"),
         ({"database": {"using": "othr"}}, "settings.DATABASES has no 'othr'.*did you mean 'other'"),
-        ({"database": {"schema": '"x"'}}, "without \" and % in Django"),
+        ({"database": {"schema": '"x"'}}, "without \", ` and % in Django"),
         ({"database": {"prefix": "1 x"}}, r"\[database\] prefix"),
         ({"outbox": {"version": "position"}}, r"unknown key \[outbox\] version .*did you mean 'versions'"),
         ({"outbox": {"versions": "none"}}, r"\[outbox\] versions .* is 'none': use one of counter, position"),

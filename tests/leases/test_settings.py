@@ -28,8 +28,8 @@ def test_sqlite_has_no_schemas() -> None:
 
 
 def test_a_database_that_keeps_no_leases() -> None:
-    with pytest.raises(ConfigurationError, match="'oracle'"):
-        plugins.load("election", "postgresql").lease_store(LeaseOptions(url="oracle://x"))
+    with pytest.raises(ConfigurationError, match="'db2'"):
+        plugins.load("election", "postgresql").lease_store(LeaseOptions(url="db2://x"))
 
 
 @pytest.mark.parametrize(("kind", "library"), [("sqlite", "aiosqlite"), ("postgresql", "asyncpg")])

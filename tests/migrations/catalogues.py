@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
+
+from fencepost.sql.mariadb_address import connect_arguments
+from tests.databases.mariadb_kit import ask
 
 _POSTGRESQL = (
     # columns: order, type, collation, nullability, default, identity, storage
@@ -41,6 +45,16 @@ def postgresql(url: str, schema: str = "public", prefix: str = "fencepost_") -> 
     with psycopg.connect(url) as connection:
         rows = [row for query in _POSTGRESQL for row in connection.execute(query.encode(), {"schema": schema})]
     return sorted(repr(row) for row in rows if row[0].startswith(prefix))
+
+
+def mariadb(url: str, schema: str | None = None, prefix: str = "fencepost_") -> list[str]:
+    """Every line of SHOW CREATE TABLE in a database, of everything that begins with a prefix."""
+    database = schema or connect_arguments(url)["database"]
+    query = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+    names = [name for (name,) in ask(url, query, database) if name.startswith(prefix)]
+    texts = [(name, ask(url, f"SHOW CREATE TABLE `{database}`.`{name}`")[0][1]) for name in names]
+    counted = [(name, re.sub(r" AUTO_INCREMENT=\d+", "", text)) for name, text in texts]
+    return sorted(f"{name}: {line.strip().rstrip(',')}" for name, text in counted for line in text.splitlines())
 
 
 def sqlite(path: Path, prefix: str = "fencepost_") -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from fencepost import plugins
 from fencepost.ports import DatabaseOptions
+from tests.databases.mariadb_kit import ask
 from tests.migrations import catalogues
 
 
@@ -27,7 +28,7 @@ class Empty:
 
     @property
     def sqlalchemy_url(self) -> str:
-        return self.url.replace("postgresql://", "postgresql+psycopg://")
+        return self.url.replace("postgresql://", "postgresql+psycopg://").replace("mysql://", "mysql+pymysql://")
 
     @property
     def path(self) -> Path:
@@ -37,6 +38,8 @@ class Empty:
         """What stands in it now."""
         if self.name == "sqlite":
             return catalogues.sqlite(self.path, prefix)
+        if self.name == "mysql":
+            return catalogues.mariadb(self.url, schema, prefix)
         return catalogues.postgresql(self.url, schema or "public", prefix)
 
     def apply(self, schema: str | None = None, prefix: str = "fencepost_", **more: Any) -> list[str]:
@@ -45,16 +48,17 @@ class Empty:
         return list(asyncio.run(plugins.load("database", self.name).schema(options).apply()))
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
+@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
 def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Empty:
     """An empty database of each kind."""
     if request.param == "sqlite":
         return Empty(f"sqlite:///{tmp_path / 'application.db'}")
-    url: str = request.getfixturevalue("fresh_database")
+    url: str = request.getfixturevalue("fresh_database" if request.param == "postgresql" else "fresh_mariadb")
     return Empty(url)
 
 
 Applied = Callable[..., list[str]]
+TABLES = ("outbox", "entity", "parked", "lease", "lane")
 
 
 @pytest.fixture
@@ -75,11 +79,15 @@ def _clear(empty: Empty, schema: str | None, prefix: str) -> None:
     if empty.name == "sqlite":
         empty.path.unlink()
         return
+    if empty.name == "mysql":
+        for name in TABLES:
+            ask(empty.url, f"DROP TABLE {prefix}{name}")
+        return
     import psycopg
 
     with psycopg.connect(empty.url, autocommit=True) as connection:
         if schema is not None:
             connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
             return
-        for name in ("outbox", "entity", "parked", "lease", "lane"):
+        for name in TABLES:
             connection.execute(f"DROP TABLE {prefix}{name}".encode())

@@ -18,13 +18,16 @@ from fencepost.errors import ConfigurationError, FixError
 from fencepost.sql import revisions
 from fencepost.sql.schema import all_tables
 from fencepost.sql.tables import tables
+from tests.databases.mariadb_kit import ask
 from tests.migrations.conftest import Applied, Empty
+
+PLAIN: dict[str, Any] = {"mysql": {"ssl_disabled": True}}
 
 
 @contextmanager
 def migrating(empty: Empty, **options: Any) -> Iterator[Operations]:
     """What a migration's ``op`` is."""
-    engine = sa.create_engine(empty.sqlalchemy_url, poolclass=sa.NullPool)
+    engine = sa.create_engine(empty.sqlalchemy_url, poolclass=sa.NullPool, connect_args=PLAIN.get(empty.name, {}))
     with engine.begin() as connection:
         yield Operations(MigrationContext.configure(connection, opts=options))
 
@@ -60,7 +63,7 @@ def test_autogenerate_finds_nothing_to_add(empty: Empty) -> None:
     prefix = "Tell_"
     with migrating(empty) as op:
         alembic.create_tables(op, revision=1, prefix=prefix)
-    metadata = tables(prefix=prefix).metadata
+    metadata = tables(prefix=prefix, partial_indexes=empty.name != "mysql").metadata
     assert (
         difference(empty, metadata, compare_server_default=empty.name == "postgresql") == []
     )  # SQLite has no identity
@@ -127,7 +130,7 @@ def test_a_downgrade_loses_no_message(empty: Empty) -> None:
     assert empty.described() == before
     with migrating(empty) as op:
         op.execute(
-            "INSERT INTO fencepost_parked SELECT id, topic, key, version, type, slot, payload, content_type,"
+            f"INSERT INTO fencepost_parked SELECT id, topic, {key(op)}, version, type, slot, payload, content_type,"
             " headers, occurred_at, available_at, attempts, seq, occurred_at, 'no' FROM fencepost_outbox"
         )
         op.execute("DELETE FROM fencepost_outbox")
@@ -135,19 +138,25 @@ def test_a_downgrade_loses_no_message(empty: Empty) -> None:
         alembic.drop_tables(op)
 
 
-@pytest.mark.parametrize("name", ["postgresql", "sqlite"])
+def key(op: Operations) -> str:
+    """A column whose name is a word of MariaDB's."""
+    return str(op.get_context().dialect.identifier_preparer.quote("key"))
+
+
+@pytest.mark.parametrize("name", ["postgresql", "mariadb", "mysql", "sqlite"])
 def test_offline(name: str) -> None:
     """As `alembic upgrade --sql` prints it; nothing is connected to."""
     printed = io.StringIO()
     options = {"as_sql": True, "output_buffer": printed}
     op = Operations(MigrationContext.configure(dialect_name=name, opts=options))
-    schema = "a schema" if name == "postgresql" else None
+    schema = None if name == "sqlite" else "a schema"
     alembic.create_tables(op, revision=1, schema=schema)
     alembic.drop_tables(op, schema=schema)
     text = printed.getvalue()
     assert text.count("CREATE TABLE IF NOT EXISTS") == text.count("DROP TABLE IF EXISTS") == 5
     assert text.count("ALTER TABLE") == (2 if name == "postgresql" else 0)
-    assert ('CREATE SCHEMA IF NOT EXISTS "a schema"' in text) is (name == "postgresql")
+    assert text.count('CREATE SCHEMA IF NOT EXISTS "a schema"') == (name == "postgresql")
+    assert text.count("CREATE SCHEMA IF NOT EXISTS `a schema`") == (name in {"mariadb", "mysql"})
 
 
 def test_a_later_revision_comes_as_a_pair(empty: Empty, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +208,43 @@ def test_settled_rows_that_stay(empty: Empty) -> None:
         assert empty.described() == later
 
 
+def test_what_died_half_way_is_run_again(mariadb_empty: Empty) -> None:
+    """MariaDB keeps what a migration has done until it died."""
+    with migrating(mariadb_empty) as op:
+        alembic.create_tables(op, revision=1)
+        op.execute("DROP TABLE fencepost_lease")
+        alembic.create_tables(op, revision=1)
+        alembic.keep_settled(op)
+    whole = mariadb_empty.described()
+    for half in ("DROP INDEX fencepost_outbox_settled", "DROP INDEX fencepost_outbox_settled, DROP COLUMN settled_at"):
+        with migrating(mariadb_empty) as op:
+            op.execute(f"ALTER TABLE fencepost_outbox {half}")
+            assert mariadb_empty.described() != whole
+            alembic.keep_settled(op)
+        assert mariadb_empty.described() == whole
+    with migrating(mariadb_empty) as op:
+        op.execute("DROP TABLE fencepost_entity, fencepost_lane, fencepost_outbox")
+        alembic.drop_tables(op)
+    assert mariadb_empty.described() == []
+
+
+def test_a_schema_is_a_database_on_mariadb(mariadb_empty: Empty, fresh_name: str) -> None:
+    """A12. It is made where it is missing."""
+    names: Any = {"schema": f"{fresh_name}: 100%", "prefix": "x_"}
+    with migrating(mariadb_empty) as op:
+        alembic.create_tables(op, revision=1, **names)
+    try:
+        assert mariadb_empty.apply(**names) == []
+        assert len(mariadb_empty.described(**names)) > 6
+        with migrating(mariadb_empty) as op:
+            alembic.create_tables(op, revision=1, **names)
+            alembic.keep_settled(op, **names)
+            alembic.drop_tables(op, **names)
+        assert mariadb_empty.described(**names) == mariadb_empty.described() == []
+    finally:
+        ask(mariadb_empty.url, f"DROP DATABASE `{names['schema']}`")
+
+
 def test_a_revision_that_is_not_known(empty: Empty) -> None:
     for work in (alembic.before, alembic.after):
         with pytest.raises(ConfigurationError, match="no revision 99"), migrating(empty) as op:
@@ -212,3 +258,9 @@ def test_a_revision_that_is_not_known(empty: Empty) -> None:
 def postgresql_empty(fresh_database: str) -> Empty:
     """An empty PostgreSQL database."""
     return Empty(fresh_database)
+
+
+@pytest.fixture
+def mariadb_empty(fresh_mariadb: str) -> Empty:
+    """An empty MariaDB database."""
+    return Empty(fresh_mariadb)

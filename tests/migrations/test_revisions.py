@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
 from fencepost.errors import ConfigurationError
@@ -18,6 +18,7 @@ from fencepost.sql.tables import tables
 
 HERE = Path(__file__).parent
 DIALECTS: dict[str, Dialect] = {
+    "mariadb": mysql.dialect(),
     "postgresql": postgresql.dialect(),  # type: ignore[no-untyped-call]
     "sqlite": sqlite.dialect(),
 }

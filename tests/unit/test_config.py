@@ -175,7 +175,7 @@ def test_h4_wrong_value(tmp_path: Path, line: str, in_section: str, expected: tu
         (f"name = 'x'\n{MINIMAL}", ("'name' stands outside", "line 1")),
         (MINIMAL.replace('name = "orders"\n', ""), ("[relay] name is missing", "add it")),
         (MINIMAL.replace('"orders"', '"Orders 1"'), ("[relay] name", "'Orders 1'", "a-z 0-9 -")),
-        (MINIMAL.replace("sqlite:", "oracle:"), ("[database] url", "no database is called 'oracle'", "sqlite")),
+        (MINIMAL.replace("sqlite:", "db2:"), ("[database] url", "no database is called 'db2'", "sqlite")),
         (MINIMAL.replace("nats:", "natss:"), ("[broker] url", "did you mean 'nats'")),
         (MINIMAL.replace("nats://127.0.0.1", "localhost"), ("[broker] url", "is not a URL", "scheme://")),
         (MINIMAL.replace('"nats', "'' # nats"), ("[broker] url", "is empty")),
@@ -217,12 +217,12 @@ def test_h4_blanks_around_a_variable_are_refused(tmp_path: Path) -> None:
 
 
 def test_h4_several_at_once(tmp_path: Path) -> None:
-    text = MINIMAL.replace("sqlite:", "oracle:") + "crate = true\n[relay2]\nx = 1\n[log]\nlevel = 3\n"
+    text = MINIMAL.replace("sqlite:", "db2:") + "crate = true\n[relay2]\nx = 1\n[log]\nlevel = 3\n"
     error = refused(tmp_path, text, {"FENCEPOST_RELAY__BACH": "1"})
     assert isinstance(error, ConfigurationErrors)
     whats = [single.what for single in error.errors]
     assert len(whats) == 5, whats
-    for part in ("oracle", "[relay2]", "[log] level", "bach", "[broker] crate"):
+    for part in ("db2", "[relay2]", "[log] level", "bach", "[broker] crate"):
         assert any(part in what for what in whats), whats
     assert all(single.remedy for single in error.errors)
 
@@ -323,7 +323,7 @@ def test_masked_and_scrubbed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        MINIMAL.replace("sqlite:///", "oracle://app:hunter22@"),
+        MINIMAL.replace("sqlite:///", "db2://app:hunter22@"),
         MINIMAL.replace("sqlite:///orders.db", "app:hunter22@db/shop"),
         MINIMAL.replace("sqlite:///orders.db", " postgresql://app:hunter22@db/shop"),
         MINIMAL.replace("[database]", "[database]\nschema = 5\npassword = 'hunter22'"),

@@ -1,6 +1,18 @@
 """The composition root: from a configuration to running parts, and to reports about them. Front doors only render."""
 
-from fencepost.app.build import Parts, broker, database, lane, lease_store, owner, parts, relay, schema, source
+from fencepost.app.build import (
+    Parts,
+    broker,
+    database,
+    lane,
+    lease_schema,
+    lease_store,
+    owner,
+    parts,
+    relay,
+    schema,
+    source,
+)
 from fencepost.app.checking import CheckReport, check
 from fencepost.app.embedding import Running, relaying
 from fencepost.app.findings import Finding
@@ -18,6 +30,7 @@ __all__ = [
     "check",
     "database",
     "lane",
+    "lease_schema",
     "lease_store",
     "owner",
     "parts",

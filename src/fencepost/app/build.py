@@ -23,6 +23,8 @@ from fencepost.relay import Relay, RelayOptions
 
 T = TypeVar("T")
 
+_ELSEWHERE = 'keep them elsewhere: write url = "sqlite:///leases.db" in [lease], or the URL of another lease store'
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -89,7 +91,7 @@ def source(config: Config, clock: Clock = SYSTEM_CLOCK) -> Source:
     """The outbox. Raises UnknownPlugin, MissingExtra or ConfigurationError."""
     with _placed(config, "database"):
         plugin = _database_plugin(config)
-        built: Source = plugin.source(database(config, clock))
+        built: Source = _factory(plugin, "source")(database(config, clock))
     return built
 
 
@@ -97,7 +99,22 @@ def schema(config: Config) -> Schema:
     """The tables of the outbox. Raises what ``source`` raises."""
     with _placed(config, "database"):
         plugin = _database_plugin(config)
-        built: Schema = plugin.schema(database(config))
+        built: Schema = _factory(plugin, "schema")(database(config))
+    return built
+
+
+def lease_schema(config: Config) -> Schema | None:
+    """The tables of the lease store, where they are in another database than the outbox; None where it has none."""
+    url = config.lease.url
+    if url is None or url == config.database.url:
+        return None
+    name = plugins.name_of("election", url)
+    with _placed(config, "lease"):
+        plugin = plugins.load("database" if name in plugins.names("database") else "election", name)
+        if not hasattr(plugin, "schema"):
+            return None
+        options = dataclasses.replace(database(config), url=url, settle="delete", table=None)
+        built: Schema = plugin.schema(options)
     return built
 
 
@@ -148,7 +165,7 @@ def broker(config: Config, clock: Clock = SYSTEM_CLOCK) -> Broker:
     )
     with _placed(config, "broker"):
         plugin = plugins.load("broker", plugins.name_of("broker", section.url))
-        built: Broker = plugin.broker(options)
+        built: Broker = _factory(plugin, "broker")(options)
     return built
 
 
@@ -163,9 +180,21 @@ def lease_store(config: Config, clock: Clock = SYSTEM_CLOCK) -> LeaseStore:
         clock=clock,
     )
     with _placed(config, "lease"):
-        plugin = plugins.load("election", plugins.name_of("election", config.lease_url))
+        name = plugins.name_of("election", config.lease_url)
+        plugin = plugins.load("election", name)
+        if not hasattr(plugin, "lease_store"):
+            raise ConfigurationError(f"{name} keeps no leases", remedy=_ELSEWHERE)
         built: LeaseStore = plugin.lease_store(options)
     return built
+
+
+def _factory(plugin: ModuleType, name: str) -> Callable[..., Any]:
+    """A function of somebody else's module, too, which may be the wrong one."""
+    found: Callable[..., Any] | None = getattr(plugin, name, None)
+    if found is None:
+        what = f"the module {plugin.__name__} has no {name}(options)"
+        raise ConfigurationError(what, remedy="name the module of the plug-in (docs/testing-a-plugin.md)")
+    return found
 
 
 @contextmanager

@@ -183,7 +183,7 @@ async def _look(config: Config) -> None:
 
 def _delivery(config: Config, capabilities: Capabilities, *, stopped: bool) -> list[Finding]:
     try:
-        require(config.relay.delivery, capabilities, build.source(config) if config.existing.table else None)
+        require(config.relay.delivery, capabilities, None if stopped else build.source(config))
     except FencepostError as error:
         return [failed("delivery", error)]
     given = capabilities.delivery.value  # a relay takes the strongest that there is, whatever the least was to be

@@ -9,6 +9,9 @@ from typing import Protocol, runtime_checkable
 from fencepost import app
 from fencepost.cli import output
 from fencepost.cli.settings import load_config
+from fencepost.ports import Schema
+
+_END_OF_BLOCK = "\n/"  # after a block of Oracle's, whose own lines end with semicolons
 
 
 @runtime_checkable
@@ -20,25 +23,45 @@ class Revised(Protocol):
 
 def show(file: Path | None, *, as_json: bool) -> None:
     """Print the DDL, without connecting to anything."""
-    schema = app.schema(load_config(file))
-    statements = [statement.strip().rstrip(";") for statement in schema.statements()]
+    config = load_config(file)
+    schema, leases = app.schema(config), app.lease_schema(config)
     if as_json:
-        output.json_line({"statements": statements, **_revision(schema)})
+        elsewhere = {"lease_statements": _statements(leases)} if leases else {}
+        output.json_line({"statements": _statements(schema), **elsewhere, **_revision(schema)})
         return
     if isinstance(schema, Revised):
         output.line(f"-- The tables of Fencepost, revision {schema.revision}.\n")
-    for statement in statements:
-        output.line(f"{statement};\n")
+    _print(schema)
+    if leases is not None and leases.statements():
+        output.line("-- In the database of [lease] url:\n")
+        _print(leases)
+
+
+def _statements(schema: Schema) -> list[str]:
+    return [statement.strip().rstrip(";") for statement in schema.statements()]
+
+
+def _print(schema: Schema) -> None:
+    for statement in _statements(schema):
+        output.line(f"{statement};{_END_OF_BLOCK if statement.startswith('BEGIN') else ''}\n")
 
 
 def apply(file: Path | None, *, as_json: bool) -> None:
-    """Create what is missing."""
-    schema = app.schema(load_config(file))
-    created = list(asyncio.run(schema.apply()))
+    """Create what is missing, where leases are kept elsewhere there too."""
+    config = load_config(file)
+    schema, leases = app.schema(config), app.lease_schema(config)
+    created, elsewhere = asyncio.run(_applied(schema, leases))
     if as_json:
-        output.json_line({"created": created, **_revision(schema)})
-    else:
+        output.json_line({"created": created, **({"lease_created": elsewhere} if leases else {}), **_revision(schema)})
+        return
+    if created or not elsewhere:
         output.line(f"created {', '.join(created)}" if created else "nothing to do: every table exists")
+    if elsewhere:
+        output.line(f"created in the database of [lease] url {', '.join(elsewhere)}")
+
+
+async def _applied(schema: Schema, leases: Schema | None) -> tuple[list[str], list[str]]:
+    return list(await schema.apply()), [] if leases is None else list(await leases.apply())
 
 
 def _revision(schema: object) -> dict[str, int]:

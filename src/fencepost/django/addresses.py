@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from django.db.backends.base.base import BaseDatabaseWrapper
 from sqlalchemy.engine import URL
 
+from fencepost.django.mysql_address import mysql_url
 from fencepost.errors import ConfigurationError
 
 _FOR_EVERY_DRIVER = {
@@ -34,17 +35,21 @@ driver."""
 
 
 def url_of(connection: BaseDatabaseWrapper) -> str:
-    """The URL, with the password that the settings have. Raises ConfigurationError for other kinds of databases."""
+    """The URL, with the password that the settings have.
+
+    Raises ConfigurationError for other kinds of databases, and for what a URL cannot say.
+    """
     make = _URLS.get(connection.vendor)
+    place = f"settings.DATABASES[{connection.alias!r}]"
     if make is None:
         raise ConfigurationError(
-            f"settings.DATABASES[{connection.alias!r}] is a {connection.vendor!r}, which cannot hold an outbox",
+            f"{place} is a {connection.vendor!r}, which cannot hold an outbox",
             remedy=f"use one of {', '.join(sorted(_URLS))}, or name another alias",
         )
-    return make(connection.settings_dict)
+    return make(connection.settings_dict, place)
 
 
-def _postgresql(settings: Mapping[str, Any]) -> str:
+def _postgresql(settings: Mapping[str, Any], _: str) -> str:
     options = dict(settings.get("OPTIONS") or {})
     terms = {key: str(value) for key, value in options.items() if key in _FOR_EVERY_DRIVER}
     if role := options.get("assume_role"):
@@ -73,9 +78,13 @@ def _login(user: str, password: str) -> str:
     return f"{quote(user, safe='')}{':' + quote(password, safe='') if password else ''}@"
 
 
-def _sqlite(settings: Mapping[str, Any]) -> str:
+def _sqlite(settings: Mapping[str, Any], _: str) -> str:
     return URL.create("sqlite", database=os.fspath(settings["NAME"])).render_as_string()
 
 
-_URLS: dict[str, Callable[[Mapping[str, Any]], str]] = {"postgresql": _postgresql, "sqlite": _sqlite}
+_URLS: dict[str, Callable[[Mapping[str, Any], str], str]] = {
+    "mysql": mysql_url,
+    "postgresql": _postgresql,
+    "sqlite": _sqlite,
+}
 """By Django's word for the kind of a database."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's word
 
 from fencepost.config.problems import ConfigurationErrors
 from fencepost.django import settings
@@ -19,7 +19,7 @@ def check_settings(**_: Any) -> list[CheckMessage]:
         return [_error(each) for each in errors.errors]
     except ConfigurationError as error:
         return [_error(error)]
-    return []
+    return [Warning(what, hint=hint, id="fencepost.W001") for what, hint in settings.advice()]
 
 
 def _error(error: ConfigurationError) -> Error:

@@ -18,14 +18,17 @@ else:
 
 
 class UtcDateTimeField(Field):
-    """An aware datetime in UTC, whatever USE_TZ says and the connection's time zone is. SQLite: a text."""
+    """An aware datetime in UTC, whatever USE_TZ says and the connection's time zone is.
+
+    SQLite has a text, MariaDB a DATETIME, which knows no zone.
+    """
 
     def from_db_value(self, value: Any, _: Any, connection: BaseDatabaseWrapper) -> datetime | None:
         if value is None:
             return None
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
         if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC if isinstance(value, str) else connection.timezone or _local(connection))
+            moment = moment.replace(tzinfo=_zone(connection))
         return moment.astimezone(UTC)
 
 
@@ -42,6 +45,8 @@ class IdField(Field):
             raise ValidationError(f"{value!r} is no message's id") from error
 
 
-def _local(connection: BaseDatabaseWrapper) -> Any:
-    """Without USE_TZ the driver takes times to the connection's zone and forgets it."""
-    return ZoneInfo(connection.timezone_name)
+def _zone(connection: BaseDatabaseWrapper) -> Any:
+    """Of a time without one: UTC, but PostgreSQL's driver, without USE_TZ, takes times to the connection's zone."""
+    if connection.vendor != "postgresql":
+        return UTC
+    return connection.timezone or ZoneInfo(connection.timezone_name)

@@ -10,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.operations.base import Operation
 from sqlalchemy.engine import Dialect
 
+from fencepost.django import presence
 from fencepost.django.settings import names
 from fencepost.drivers import django as driver
 from fencepost.errors import FixError
@@ -38,7 +39,7 @@ class CreateTables(Operation):
                 schema_editor.execute(text, params=None)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Drop them. Raises FixError where messages wait or are parked, which nobody would ever see again."""
+        """Drop those that are there. Raises FixError where messages wait or are parked, which nobody would ever see."""
         connection = schema_editor.connection
         if not router.allow_migrate(connection.alias, app_label):
             return
@@ -46,7 +47,7 @@ class CreateTables(Operation):
         if not schema_editor.collect_sql:
             _refuse_to_lose(connection, t, dialect)
         for table in ddl.all_tables(t):
-            schema_editor.execute(f"DROP TABLE {ddl.quoted(table, dialect)}", params=None)
+            schema_editor.execute(f"DROP TABLE IF EXISTS {ddl.quoted(table, dialect)}", params=None)
 
     def describe(self) -> str:
         """One line for ``migrate --plan``."""
@@ -67,7 +68,7 @@ class KeepSettled(Operation):
         if router.allow_migrate(connection.alias, "fencepost"):
             found = names()
             t = tables(schema=found.schema, prefix=found.prefix, marked=True)
-            for text in ddl.additions(t, _dialect(connection)).values():
+            for text in presence.lacking(connection, t, _dialect(connection)).values():
                 schema_editor.execute(text, params=None)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
@@ -94,19 +95,15 @@ def _statements(connection: BaseDatabaseWrapper, revision: int) -> Iterator[str]
     """Without CREATE SCHEMA where there is one: it asks for a right even where it has nothing to do."""
     t, dialect = _tables(), _dialect(connection)
     first = ddl.schema_statement(t, dialect)
-    there = first is not None and _has_schema(connection, str(t.outbox.schema))
+    there = first is not None and presence.has_schema(connection, str(t.outbox.schema))
     return (text for text in revisions.created(revision, t, dialect) if not (there and text == first))
-
-
-def _has_schema(connection: BaseDatabaseWrapper, name: str) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [name])
-        return cursor.fetchone() is not None
 
 
 def _refuse_to_lose(connection: BaseDatabaseWrapper, t: Tables, dialect: Dialect) -> None:
     waits = f" WHERE state <> {int(State.SETTLED)}"
     for table, what, where in ((t.outbox, "waiting", waits), (t.parked, "parked", "")):
+        if not presence.may_be_there(connection, table):
+            continue
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT count(*) FROM {ddl.quoted(table, dialect)}{where}")  # noqa: S608 - our own name
             (count,) = cursor.fetchone()

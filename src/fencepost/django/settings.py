@@ -18,15 +18,17 @@ from django.utils.module_loading import import_string
 from fencepost.config import Config, made
 from fencepost.django.addresses import url_of
 from fencepost.django.encoding import DJANGO_JSON
+from fencepost.drivers import django as driver
 from fencepost.errors import ConfigurationError
 from fencepost.newmessage import Encoder
 from fencepost.plugins import suggestion
-from fencepost.sql.outbox import Versions
+from fencepost.sql.outbox import Versions, add_statements
 
 ORIGIN = "settings.FENCEPOST"
 _OUTBOX = ("encoder", "max_bytes", "versions")
-_UNQUOTABLE = '"%'
+_UNQUOTABLE = '"`%'
 _ANY_RELAY = {"relay": {"name": "any"}, "broker": {"url": "memory://any"}}
+_ANY_DATABASE = {"url": "memory://any"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,11 @@ class Names:
 
     def table(self, name: str) -> str:
         """A table's name as Django's models have it (``db_table``)."""
-        return f'"{self.schema}"."{self.prefix}{name}"' if self.schema else f"{self.prefix}{name}"
+        if not self.schema:
+            return f"{self.prefix}{name}"
+        alias = _known(str(_section("database").get("using") or DEFAULT_DB_ALIAS))
+        quote = connections[alias].ops.quote_name
+        return f"{quote(self.schema)}.{quote(self.prefix + name)}"
 
 
 def names() -> Names:
@@ -48,7 +54,7 @@ def names() -> Names:
     schema = section.get("schema")
     if schema is not None and (not isinstance(schema, str) or set(schema) & set(_UNQUOTABLE)):
         raise ConfigurationError(
-            f"[database] schema ({ORIGIN}) is {schema!r}", remedy='it must be a text without " and % in Django'
+            f"[database] schema ({ORIGIN}) is {schema!r}", remedy='it must be a text without ", ` and % in Django'
         )
     return Names(schema, str(section.get("prefix") or "fencepost_"), section.get("settle") == "mark")
 
@@ -91,9 +97,32 @@ def check() -> None:
 
     Who only adds messages may leave out both the relay and the broker.
     """
-    outbox_options()
+    alias = default_alias()
+    _check_writer(alias)
     adds_only = not {"relay", "broker"} & set(_sections())
-    _made(default_alias(), _ANY_RELAY if adds_only else {})
+    anything = _ANY_RELAY | {"database": {**_section("database"), **_ANY_DATABASE}}
+    _made(alias, anything if adds_only else {})
+
+
+def advice() -> list[tuple[str, str]]:
+    """What works, and is better done otherwise: what, and the remedy."""
+    alias = default_alias()
+    connection = connections[alias]
+    charset = (connection.settings_dict.get("OPTIONS") or {}).get("charset", "utf8mb4")
+    if connection.vendor != driver.MYSQL or charset == "utf8mb4":
+        return []
+    what = f"settings.DATABASES[{alias!r}]['OPTIONS']['charset'] is {charset!r}, which lacks most characters"
+    return [(f"{what}: without a strict sql_mode such keys and headers are stored as '?'", "leave it out: utf8mb4")]
+
+
+def _check_writer(alias: str) -> None:
+    options, found = outbox_options(), names()
+    versions = options.get("versions", "counter")
+    dialect = driver.dialect(connections[alias].vendor)
+    try:
+        add_statements(dialect, schema=found.schema, prefix=found.prefix, versions=versions)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"[outbox] ({ORIGIN}) has {error.what}", remedy=error.remedy) from error
 
 
 def _made(alias: str, instead: Mapping[str, Any]) -> Config:

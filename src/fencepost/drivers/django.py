@@ -11,17 +11,26 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from django.db import connections
+from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.connection import ConnectionProxy
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.mysql import mysqldb
 from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.engine import Dialect
 
 from fencepost.errors import ConfigurationError, NoTransaction
+from fencepost.sql.outbox import drawn_rows
 from fencepost.sql.transaction import Blocking, Call, Joined, Rows
 
-_DIALECTS: dict[str, Callable[..., Any]] = {"postgresql": psycopg.dialect, "sqlite": sqlite.dialect}
+MYSQL = "mysql"
+"""What Django calls MariaDB, too."""
+
+_DIALECTS: dict[str, Callable[..., Any]] = {
+    MYSQL: mysqldb.dialect,
+    "postgresql": psycopg.dialect,
+    "sqlite": sqlite.dialect,
+}
 """By Django's word for the kind of a database; its cursors take parameters as %s or %(name)s, whatever the driver."""
 
 
@@ -88,9 +97,14 @@ def _argument(alias: str) -> str:
 
 
 def _execute(connection: BaseDatabaseWrapper, call: Call) -> Rows:
+    """An error ends the block, as it does in ``Model.save``: a deadlock in MariaDB has undone all of the transaction,
+    and what came after it would be committed alone.
+    """
     statement = call.statement
     values = statement.row(call.values) if statement.positional else statement.mapping(call.values)
-    with connection.cursor() as cursor:
+    with transaction.mark_for_rollback_on_error(using=connection.alias), connection.cursor() as cursor:
         cursor.execute(statement.text, values)
-        rows: Rows = cursor.fetchall() if cursor.description else []
-    return rows
+        if cursor.description:
+            rows: Rows = cursor.fetchall()
+            return rows
+        return drawn_rows(cursor.lastrowid) if connection.vendor == MYSQL else []

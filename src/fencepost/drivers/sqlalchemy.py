@@ -75,7 +75,8 @@ def _check(connection: sa.Connection) -> None:
     elif connection.dialect.name in MARIADB:
         alone = bool(raw.dbapi_connection.get_autocommit())
     else:
-        alone = bool(raw.dbapi_connection.autocommit)
+        told: Any = raw.dbapi_connection.autocommit
+        alone = bool(raw.dbapi_connection.autocommit_state if callable(told) else told)  # pymssql's is a method
     if alone:
         raise NoTransaction(
             "the SQLAlchemy connection is in AUTOCOMMIT mode", remedy="use one with a real isolation level"

@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from fencepost.errors import AccessDenied, ConfigurationError, MissingExtra, SchemaMissing, Unavailable
 from fencepost.ports import LeaseOptions
+from fencepost.sql import cockroachdb
 from fencepost.sql.faults import APPLY, READ_ONLY, greeting
 from fencepost.sql.link import Wire
 from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
@@ -106,6 +107,7 @@ class Postgresql:
             self._last = await self._driver.connect(
                 self._dsn, timeout=self._options.timeout_s, statement_cache_size=0, server_settings=named
             )
+        cockroachdb.refuse(self._last.get_settings(), self.place)
         return self._last
 
     def abort(self) -> None:

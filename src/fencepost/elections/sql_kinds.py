@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping
 
 from fencepost.elections.sql_databases import Database, Postgresql, Sqlite
 from fencepost.elections.sql_mariadb import Mariadb
+from fencepost.elections.sql_other import OtherSql
 from fencepost.errors import ConfigurationError
 from fencepost.ports import LeaseOptions
 
 _KINDS: Mapping[str, Callable[[LeaseOptions], Database]] = {
+    "cockroachdb": OtherSql,
     "mariadb": Mariadb,
+    "mssql": OtherSql,
     "mysql": Mariadb,
+    "oracle": OtherSql,
     "postgres": Postgresql,
     "postgresql": Postgresql,
     "sqlite": Sqlite,

@@ -43,7 +43,7 @@ class _Line(NamedTuple):
 
 _LINES: dict[type[events.Event], _Line] = {
     events.RelayStarted: _Line(logging.INFO, "relay_started", "relay started as {owner}, delivery {delivery}"),
-    events.OutboxLimited: _Line(logging.WARNING, "outbox_limited", "the outbox is an existing table: {all}"),
+    events.OutboxLimited: _Line(logging.WARNING, "outbox_limited", "what this outbox does not give: {all}"),
     events.RelayFailed: _Line(logging.ERROR, "relay_failed", "unexpected error, the relay starts over: {cause}"),
     events.StandingBy: _Line(logging.INFO, "standing_by", "standing by, the leader is {owner}"),
     events.LeaseAcquired: _Line(logging.INFO, "lease_acquired", "leading, term {token}"),

@@ -75,9 +75,9 @@ def require(delivery: str, capabilities: Capabilities, source: object = None) ->
     marks_doubt = source.marks_doubt if isinstance(source, Limited) else True
     if given is Delivery.PLAIN and not marks_doubt:
         raise GuaranteeUnavailable(
-            "this broker may repeat messages, and the existing table has no state for what is being sent: a repeat "
+            "this broker may repeat messages, and this outbox has no state for what is being sent: a repeat "
             "could not be marked",
-            remedy="name one: [existing] state and in_doubt; or use a broker that recognises repeats",
+            remedy="use a broker that recognises repeats; of an existing table, name [existing] state and in_doubt",
         )
     if delivery != "auto" and _STRENGTH[given] < _STRENGTH[Delivery(delivery)]:
         raise GuaranteeUnavailable(

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import IntegrityError
 
 from fencepost.errors import SchemaMissing, VersionConflict
 from fencepost.message import Message, slot_of
+from fencepost.sql import outbox_other
 from fencepost.sql.faults import fault_of
 from fencepost.sql.outbox import COLUMNS, AddStatements, Versions, add_statements, lock_number
 from fencepost.sql.outbox_mariadb import Chunks, chunked, numbered
+from fencepost.sql.outbox_other import Counting
+from fencepost.sql.statements import Prepared
 from fencepost.sql.tables import State
 from fencepost.sql.transaction import Call, Rows, Work
 
@@ -36,9 +41,10 @@ class OutboxWriter:
     def write(self, dialect: Dialect, messages: Sequence[Message]) -> Work[list[Message]]:
         """Write the messages and return them with their versions, in the same order.
 
-        Raises VersionConflict (a single message: nothing was written), SchemaMissing, and what the driver raises.
+        Raises VersionConflict (a single message: nothing was written), SchemaMissing, and what the driver raises;
+        MessageRefused before anything was written.
         """
-        statements = self.statements(dialect)
+        statements = self.check(dialect, messages)
         try:
             if len(messages) == 1:
                 return [(yield from self._one(statements, messages[0]))]
@@ -48,6 +54,14 @@ class OutboxWriter:
             if isinstance(fault, SchemaMissing):
                 raise fault from error
             raise  # what else the driver says is for the caller, as from a statement of the caller's own
+
+    def check(self, dialect: Dialect, messages: Sequence[Message]) -> AddStatements:
+        """The compiled statements. Raises ConfigurationError for a database that cannot hold an outbox, MessageRefused
+        for a message that this one would keep as something else.
+        """
+        statements = self.statements(dialect)
+        outbox_other.check(dialect, messages)
+        return statements
 
     def statements(self, dialect: Dialect) -> AddStatements:
         """The compiled statements. Raises ConfigurationError for a database that cannot hold an outbox."""
@@ -65,6 +79,8 @@ class OutboxWriter:
             return message
         if self.versions == "position":
             values["lock"] = lock_number(message.topic, message.key)
+        if statements.counting is not None:
+            return (yield from self._counted(statements.counting, statements.given, message, values))
         drawn = message.version is None
         entity = statements.entity_drawn if drawn else statements.entity_given
         if entity is not None:
@@ -73,6 +89,20 @@ class OutboxWriter:
         if entity is not None:
             return replace(message, version=values["version"])
         return _versioned(message, _first(rows, message))
+
+    def _counted(self, say: Counting, insert: Prepared, message: Message, values: dict[str, Any]) -> Work[Message]:
+        """The version is counted here, while the entity's row is locked."""
+        rows = yield Call(say.lock, values)
+        if not rows:
+            with suppress(IntegrityError):  # somebody else has made it meanwhile
+                yield Call(say.first, values)
+            rows = yield Call(say.lock, values)
+        last = _first(rows, message)[0]
+        version = last + 1 if message.version is None else message.version
+        _first(rows if version > last else (), message)
+        yield Call(say.put, values | {"version": version})
+        yield Call(insert, values | {"version": version})
+        return replace(message, version=version)
 
     def _many(self, statements: AddStatements, messages: Sequence[Message]) -> Work[list[Message]]:
         given = self.versions == "counter" and any(message.version is not None for message in messages)

@@ -23,7 +23,7 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
-from fencepost.sql import faults_mariadb
+from fencepost.sql import faults_mariadb, faults_other
 
 APPLY = faults_mariadb.APPLY
 UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
@@ -55,7 +55,7 @@ READ_ONLY = (
     "the server is a standby, or this user's transactions are read-only: name the primary, or all hosts and"
     " target_session_attrs=primary, and look at default_transaction_read_only"
 )
-_RIGHTS = "docs/databases.md lists the rights of the application and of the relay"
+_RIGHTS = "docs/postgresql.md lists the rights of the application and of the relay"
 
 # By SQLSTATE, or by its class where all of it means the same.
 _REMEDIES: dict[str, str] = {
@@ -168,6 +168,8 @@ def remedy_of(said: BaseException) -> str:
     """What a person can do about an error; "" where nothing is known."""
     if (number := faults_mariadb.code_of(said)) is not None:
         return faults_mariadb.remedy_of(number, UNREACHABLE)
+    if faults_other.kind_of(said) is not None:
+        return faults_other.remedy_of(said, UNREACHABLE)
     if (state := _state(said)) is not None:
         return _hint(str(said)) or _REMEDIES.get(state) or _REMEDIES.get(state[:2], "")
     if (code := getattr(said, "sqlite_errorcode", None)) is not None:
@@ -210,6 +212,8 @@ def _is_missing(said: BaseException) -> bool:
 def _kind(said: BaseException) -> type[FencepostError] | None:
     if (number := faults_mariadb.code_of(said)) is not None:
         return faults_mariadb.kind_of(said, number)
+    if (known := faults_other.kind_of(said)) is not None:
+        return known
     state = _state(said)
     if state is not None:
         return _SQLSTATES.get(state) or _SQLSTATES.get(state[:2], Unavailable)

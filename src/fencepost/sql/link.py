@@ -17,13 +17,14 @@ from sqlalchemy.sql import Executable
 
 from fencepost.errors import ConnectionLost, DeadlineExceeded
 from fencepost.sql.faults import SILENT, fault_of
+from fencepost.sql.other import OTHERS
 from fencepost.sql.tables import MARIADB
 
 _GOODBYE_S = 0.5  # how long a connection that is dropped may hold up its caller
 
 
 class Wire:
-    """An open connection in autocommit. ``driver`` is the driver's own connection."""
+    """An open connection, in autocommit but for a few databases. ``driver`` is the driver's own connection."""
 
     def __init__(self, connection: AsyncConnection, driver: Any) -> None:
         self.connection = connection
@@ -41,10 +42,19 @@ class Wire:
 
     async def say(self, command: str) -> None:
         """A command that is sent as it is, without preparation: BEGIN, COMMIT, ROLLBACK."""
-        if self.connection.dialect.name in MARIADB:
+        if self.connection.dialect.name in OTHERS:
+            await self._ended(command)
+        elif self.connection.dialect.name in MARIADB:
             await self.connection.exec_driver_sql(command)
         else:
             await self.driver.execute(command)
+
+    async def _ended(self, command: str) -> None:
+        """Where not every database has these commands, and the first statement begins a transaction."""
+        if command == "COMMIT":
+            await self.connection.commit()
+        elif command == "ROLLBACK":
+            await self.connection.rollback()
 
 
 class Link:

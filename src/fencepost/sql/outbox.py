@@ -16,7 +16,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
 from fencepost.errors import ConfigurationError
-from fencepost.sql import outbox_mariadb
+from fencepost.sql import outbox_mariadb, outbox_other
+from fencepost.sql.other import OTHERS
 from fencepost.sql.statements import Prepared, prepare
 from fencepost.sql.tables import MARIADB, Tables, tables
 
@@ -50,7 +51,8 @@ class AddStatements:
     ``keyless`` writes a message without a key, ``drawn`` one whose version is drawn, ``given`` one with the caller's
     own (it writes nothing where that is not newer). They return (seq, version, ...). Where the dialect cannot lock the
     entity in the same statement, ``entity_drawn`` and ``entity_given`` come first and return (version), or no row where
-    the caller's own is not newer. ``batch`` writes many messages at once: each value is an array, and rows are returned
+    the caller's own is not newer. Where it cannot do that either, the version is counted by ``counting``. ``batch``
+    writes many messages at once: each value is an array, and rows are returned
     in no particular order. ``chunks`` writes some at a time. ``alone``: nobody else can write at the same time.
 
     A statement without rows of its own (MariaDB's) returns the number that it drew, as one row: see ``drawn_rows``.
@@ -61,6 +63,7 @@ class AddStatements:
     given: Prepared
     entity_drawn: Prepared | None = None
     entity_given: Prepared | None = None
+    counting: outbox_other.Counting | None = None
     batch: Prepared | None = None
     chunks: outbox_mariadb.Chunks | None = None
     alone: bool = False
@@ -96,12 +99,15 @@ def add_statements(dialect: Dialect, *, schema: str | None, prefix: str, version
         forms = _sqlite(t, versions)
     elif dialect.name in MARIADB:
         forms = outbox_mariadb.forms(t, COLUMNS, versions)
+    elif dialect.name in OTHERS:
+        forms = outbox_other.forms(t, COLUMNS, versions, dialect)
     else:
-        remedy = f"use one of {', '.join(sorted(['postgresql', 'sqlite', *MARIADB]))}"
+        remedy = f"use one of {', '.join(sorted(['postgresql', 'sqlite', *MARIADB, *OTHERS]))}"
         raise ConfigurationError(f"an outbox cannot be kept in {dialect.name!r}", remedy=remedy)
     prepared = {name: prepare(statement, dialect) for name, statement in forms.items()}
     chunks = outbox_mariadb.Chunks(t, COLUMNS, dialect) if dialect.name in MARIADB else None
-    return AddStatements(**prepared, chunks=chunks, alone=dialect.name == "sqlite")
+    counting = outbox_other.counting(t.entity, dialect)
+    return AddStatements(**prepared, counting=counting, chunks=chunks, alone=dialect.name == "sqlite")
 
 
 # ---------------------------------------------------------------------------------------------- PostgreSQL, one message

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, ExecutableDDLElement
 
+from fencepost.sql import schema_other
+from fencepost.sql.other import UNPARTITIONED
 from fencepost.sql.tables import MARIADB, Tables, indexes_of, settled_index, storage
 
 
@@ -24,13 +26,17 @@ def quoted(table: sa.Table, dialect: Dialect) -> str:
 
 
 def schema_statement(t: Tables, dialect: Dialect) -> str | None:
-    """CREATE SCHEMA, where the tables have one."""
+    """CREATE SCHEMA, where the tables have one that can be made."""
     name = t.outbox.schema
-    return None if name is None else _text(CreateSchema(name, if_not_exists=True), dialect)
+    if name is None or dialect.name in UNPARTITIONED:  # there schemas are users, or rights: somebody else's to make
+        return None
+    return _text(CreateSchema(name, if_not_exists=True), dialect)
 
 
 def table_statements(table: sa.Table, dialect: Dialect) -> list[str]:
     """CREATE TABLE, how PostgreSQL is to store it, and its indexes."""
+    if dialect.name in UNPARTITIONED:
+        return schema_other.table_statements(table, dialect)
     own = indexes_of(table, dialect)
     if dialect.name in MARIADB:
         return [_with_indexes(_text(CreateTable(table, if_not_exists=True), dialect), own, dialect)]

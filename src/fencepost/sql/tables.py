@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
+from sqlalchemy.dialects import mssql, mysql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import ExecutableDDLElement
@@ -24,6 +24,9 @@ from fencepost.message import KEY_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, TYPE_CHA
 
 MARIADB = ("mysql", "mariadb")
 """What SQLAlchemy calls the two: a URL with "mysql" in it may well lead to a MariaDB."""
+
+ZONELESS = (*MARIADB, "mssql")
+"""Where a datetime is bound without its time zone, as UTC."""
 
 
 class State(enum.IntEnum):
@@ -39,10 +42,22 @@ class State(enum.IntEnum):
     """Nothing: it is published, and kept for a while (where settled rows are marked, not deleted)."""
 
 
+class _OracleTimestamp(sa.types.UserDefinedType[datetime]):
+    """Written as text, whose microseconds no driver can mistake: a bound datetime may become a DATE, which has none."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "TIMESTAMP(6)"
+
+    def bind_expression(self, bindvalue: Any) -> Any:
+        return sa.func.to_timestamp(bindvalue, sa.literal_column("'YYYY-MM-DD HH24:MI:SS.FF6'"))
+
+
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
     """An aware datetime, kept as UTC with microseconds. SQLite has no such type: text that sorts as the times do.
 
-    MariaDB's type has no time zone, so that no session's zone changes what is read.
+    The types of MariaDB, Oracle and SQL Server have no time zone, so that no session's zone changes what is read.
     """
 
     impl = sa.DateTime
@@ -53,15 +68,19 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
             return dialect.type_descriptor(sa.String(26))  # type: ignore[arg-type]
         if dialect.name in MARIADB:
             return dialect.type_descriptor(mysql.DATETIME(fsp=6))
+        if dialect.name == "oracle":
+            return _OracleTimestamp()
+        if dialect.name == "mssql":
+            return dialect.type_descriptor(mssql.DATETIME2(precision=6))  # type: ignore[no-untyped-call]
         return dialect.type_descriptor(sa.DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | str | None:
         if value is None:
             return None
         moment = value.astimezone(UTC)
-        if dialect.name == "sqlite":
+        if dialect.name in {"oracle", "sqlite"}:
             return moment.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-        return moment.replace(tzinfo=None) if dialect.name in MARIADB else moment
+        return moment.replace(tzinfo=None) if dialect.name in ZONELESS else moment
 
     def process_result_value(self, value: datetime | str | None, dialect: Dialect) -> datetime | None:
         if value is None:
@@ -85,8 +104,27 @@ def _compile_exact_text(element: ExactText, _: TypeCompiler, **__: object) -> st
     return f"VARCHAR({element.length}) CHARACTER SET utf8mb4 {collation}"
 
 
-def _exact(length: int) -> sa.String:
-    return sa.String(length).with_variant(ExactText(length), *MARIADB)
+_MSSQL_EXACT = "Latin1_General_100_BIN2"
+
+
+def _exact(length: int, *, wide: bool = False) -> sa.String:
+    """``wide``: may have characters beyond U+FFFF, which SQL Server counts twice."""
+    exact = sa.String(length).with_variant(ExactText(length), *MARIADB)
+    return exact.with_variant(mssql.NVARCHAR(length * 2 if wide else length, collation=_MSSQL_EXACT), "mssql")
+
+
+def _named(length: int) -> sa.String:
+    return sa.String(length).with_variant(mssql.NVARCHAR(length * 2), "mssql")
+
+
+class _Bit(sa.types.TypeDecorator[bool]):
+    """Oracle: a number, because a BOOLEAN is too new for most."""
+
+    impl = sa.SmallInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: bool | None, _: Dialect) -> int | None:
+        return None if value is None else int(value)
 
 
 _Seq = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER PRIMARY KEY counts up by itself there
@@ -94,9 +132,14 @@ _Id = (
     sa.Uuid(as_uuid=False)
     .with_variant(sa.String(36), "sqlite")
     .with_variant(mysql.CHAR(36, charset="ascii", collation="ascii_bin"), *MARIADB)
+    .with_variant(mssql.CHAR(36, collation=_MSSQL_EXACT), "mssql")
+    .with_variant(sa.String(36), "oracle")
 )
-_Payload = sa.LargeBinary().with_variant(mysql.LONGBLOB(), *MARIADB)
-_Headers = sa.Text().with_variant(mysql.LONGTEXT(), *MARIADB)
+_Bytes = sa.LargeBinary().with_variant(mysql.LONGBLOB(), *MARIADB)
+_Payload = _Bytes.with_variant(mssql.VARBINARY("max"), "mssql")  # type: ignore[no-untyped-call]
+_Headers = sa.Text().with_variant(mysql.LONGTEXT(), *MARIADB).with_variant(mssql.NVARCHAR(), "mssql")
+_Text = sa.Text().with_variant(mssql.NVARCHAR(), "mssql")
+_Flag = sa.Boolean().with_variant(_Bit(), "oracle")
 
 _MARIADB_STORAGE = {"engine": "InnoDB", "charset": "utf8mb4", "collate": "utf8mb4_bin"}
 _ON_MARIADB: dict[str, Any] = {
@@ -169,15 +212,18 @@ def tables(
     metadata: sa.MetaData | None = None,
     marked: bool = False,
     existing: bool = False,
+    partial_indexes: bool = True,
 ) -> Tables:
     """The tables, added to ``metadata`` (a new one where none is given: hand yours in to let Alembic see them).
 
     ``marked``: settled rows stay, so the outbox has a column and an index more, of which writers need not know.
+    ``partial_indexes``: False for Alembic on MariaDB and MySQL, which have none; autogenerate asks no index whether it
+    is for this database.
     """
     into = sa.MetaData() if metadata is None else metadata
     return Tables(
         into,
-        _outbox(into, f"{prefix}outbox", schema, marked=marked),
+        _outbox(into, f"{prefix}outbox", schema, marked=marked, partial_indexes=partial_indexes),
         _entity(into, f"{prefix}entity", schema),
         _parked(into, f"{prefix}parked", schema),
         _lease(into, f"{prefix}lease", schema),
@@ -190,12 +236,12 @@ def _message_columns() -> list[sa.Column[object]]:
     return [
         sa.Column("id", _Id, nullable=False),
         sa.Column("topic", _exact(TOPIC_CHARACTERS_MAX), nullable=False),
-        sa.Column("key", _exact(KEY_CHARACTERS_MAX)),
+        sa.Column("key", _exact(KEY_CHARACTERS_MAX, wide=True)),
         sa.Column("version", sa.BigInteger),  # None with a key: the position is the version
-        sa.Column("type", sa.String(TYPE_CHARACTERS_MAX), nullable=False),
+        sa.Column("type", _named(TYPE_CHARACTERS_MAX), nullable=False),
         sa.Column("slot", sa.SmallInteger, nullable=False),
         sa.Column("payload", _Payload),
-        sa.Column("content_type", sa.String(TYPE_CHARACTERS_MAX), nullable=False),
+        sa.Column("content_type", _named(TYPE_CHARACTERS_MAX), nullable=False),
         sa.Column("headers", _Headers),  # a JSON object of texts; None where there are none
         sa.Column("occurred_at", UtcDateTime, nullable=False),
         sa.Column("available_at", UtcDateTime),
@@ -203,7 +249,7 @@ def _message_columns() -> list[sa.Column[object]]:
     ]
 
 
-def _outbox(metadata: sa.MetaData, name: str, schema: str | None, *, marked: bool) -> sa.Table:
+def _outbox(metadata: sa.MetaData, name: str, schema: str | None, *, marked: bool, partial_indexes: bool) -> sa.Table:
     table = sa.Table(
         name,
         metadata,
@@ -211,7 +257,7 @@ def _outbox(metadata: sa.MetaData, name: str, schema: str | None, *, marked: boo
         *_message_columns(),
         sa.Column("state", sa.SmallInteger, nullable=False, server_default="0"),
         sa.Column("token", sa.BigInteger),
-        sa.Column("last_error", sa.Text),
+        sa.Column("last_error", _Text),
         schema=schema,
         **_ON_MARIADB,
         sqlite_autoincrement=True,  # otherwise the last deleted position is handed out again
@@ -219,13 +265,18 @@ def _outbox(metadata: sa.MetaData, name: str, schema: str | None, *, marked: boo
     _store_as(table, _QUEUE)
     delayed = table.c.state == int(State.DELAYED)
     sa.Index(f"{name}_due", table.c.available_at, postgresql_where=delayed, sqlite_where=delayed)
-    # A read of what may be published would otherwise pass every delayed row, each time.
-    ready = table.c.state.in_([int(State.PENDING), int(State.SENDING)])
-    index = sa.Index(f"{name}{_READY}", table.c.seq, postgresql_where=ready, sqlite_where=ready)
-    index.ddl_if(callable_=_can_be_of_some_rows)
+    if partial_indexes:
+        _index_ready(table)
     if marked:
         _keep_settled(table)
     return table
+
+
+def _index_ready(table: sa.Table) -> None:
+    """A read of what may be published would otherwise pass every delayed row, each time."""
+    ready = table.c.state.in_([int(State.PENDING), int(State.SENDING)])
+    index = sa.Index(f"{table.name}{_READY}", table.c.seq, postgresql_where=ready, sqlite_where=ready)
+    index.ddl_if(callable_=_can_be_of_some_rows)
 
 
 def _keep_settled(table: sa.Table) -> None:
@@ -265,7 +316,7 @@ def _parked(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
             "seq", sa.BigInteger, nullable=False
         ),  # where it stood; not unique: a database that fell back hands positions out again
         sa.Column("parked_at", UtcDateTime, nullable=False),
-        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("reason", _Text, nullable=False),
         sa.PrimaryKeyConstraint("id", name=f"{name}_pkey"),
         schema=schema,
         **_ON_MARIADB,
@@ -277,7 +328,7 @@ def _entity(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         name,
         metadata,
         sa.Column("topic", _exact(TOPIC_CHARACTERS_MAX), primary_key=True),
-        sa.Column("key", _exact(KEY_CHARACTERS_MAX), primary_key=True),
+        sa.Column("key", _exact(KEY_CHARACTERS_MAX, wide=True), primary_key=True),
         sa.Column("version", sa.BigInteger, nullable=False),
         schema=schema,
         **_ON_MARIADB,
@@ -295,7 +346,7 @@ def _lease(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         sa.Column("token", sa.BigInteger, nullable=False),
         sa.Column("acquired_at", UtcDateTime),
         sa.Column("expires_at", UtcDateTime),
-        sa.Column("session", sa.Boolean, nullable=False),  # the owner holds a lock that ends with its session
+        sa.Column("session", _Flag, nullable=False),  # the owner holds a lock that ends with its session
         schema=schema,
         **_ON_MARIADB,
     )
@@ -309,7 +360,7 @@ def _lane(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         sa.Column("lane", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("first_slot", sa.SmallInteger, nullable=False),
         sa.Column("last_slot", sa.SmallInteger, nullable=False),
-        sa.Column("asleep", sa.Boolean, nullable=False),  # writers wake the owner only where this is true
+        sa.Column("asleep", _Flag, nullable=False),  # writers wake the owner only where this is true
         schema=schema,
         **_ON_MARIADB,
     )

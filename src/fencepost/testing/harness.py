@@ -16,6 +16,7 @@ from typing import Protocol, cast, runtime_checkable
 from fencepost import plugins
 from fencepost.errors import ConfigurationError
 from fencepost.message import Message, Stored
+from fencepost.newmessage import NewMessage
 from fencepost.ports import BrokerOptions, DatabaseOptions
 
 
@@ -30,6 +31,22 @@ class Transaction(Protocol):
         ...
 
 
+def new_message(m: Message) -> NewMessage:
+    """The arguments that add a message with everything that it says."""
+    return NewMessage(
+        m.topic,
+        m.payload,
+        m.key,
+        m.type,
+        m.headers,
+        m.version,
+        m.content_type,
+        m.id,
+        m.occurred_at,
+        m.available_at,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Parked:
     """A message that was set aside, and why."""
@@ -41,8 +58,9 @@ class Parked:
 class Writer(Protocol):
     """An application with an outbox, and a look into its database. It is made for one test, on tables of its own.
 
-    Two more attributes may be there: ``payload_bytes_max`` where the database takes no payload of a megabyte (a larger
-    one must be refused), and ``many``, how many messages are many to it, where ten thousand would take minutes.
+    Three more attributes may be there: ``payload_bytes_max`` where the database takes no payload of a megabyte (a
+    larger one must be refused), ``empty_payloads``, False where it has none (one must be refused), and ``many``, how
+    many messages are many to it, where ten thousand would take minutes.
     """
 
     @property
@@ -62,16 +80,21 @@ class Writer(Protocol):
         """The error text that the outbox keeps with a message."""
         ...
 
+    async def close(self) -> None:
+        """Remove what was made for this test and let go."""
+        ...
+
+
+@runtime_checkable
+class Cutting(Protocol):
+    """A writer who can end connections of others, where the database has any."""
+
     async def connections(self) -> Collection[str] | None:
         """Who is connected to the database, each with a name of its own; None where nobody can be cut off."""
         ...
 
     async def cut(self, connections: Collection[str]) -> None:
         """End these connections from the server's side."""
-        ...
-
-    async def close(self) -> None:
-        """Remove what was made for this test and let go."""
         ...
 
 

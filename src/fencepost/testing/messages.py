@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from fencepost.clock import SYSTEM_CLOCK
-from fencepost.message import Message, Stored, microseconds
+from fencepost.message import Message, Stored
 
 TOPIC = "rules"
 
@@ -80,7 +80,4 @@ def delayed(seconds: float, key: str | None = None) -> Message:
 
 def stored(position: int, key: str | None = None, version: int | None = None, *, like: Message | None = None) -> Stored:
     """A message as a source reads it, for brokers."""
-    m = like or message(key)
-    headers = dict(m.headers) if m.headers else None
-    moment_us = microseconds(m.occurred_at)
-    return Stored(position, m.id, m.topic, m.key, version, m.type, m.payload, m.content_type, headers, moment_us)
+    return Stored.of(position, like or message(key))._replace(version=version)

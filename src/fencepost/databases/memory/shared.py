@@ -10,7 +10,7 @@ from fencepost import gate
 from fencepost.clock import Clock
 from fencepost.databases.memory.rows import Entity, ParkedRow, Row, Snapshot, State
 from fencepost.errors import ConnectionLost, Contention, NoTransaction, VersionConflict
-from fencepost.message import Message, Stored, check, microseconds, slot_of
+from fencepost.message import Message, Stored, check, slot_of
 
 
 class Connected(Protocol):
@@ -147,13 +147,9 @@ class MemoryDatabase:
     def _row(self, message: Message) -> Row:
         position = self._state.next_position
         self._state.next_position += 1
-        m = message
-        headers, moment_us = dict(m.headers) if m.headers else None, microseconds(m.occurred_at)
-        stored = Stored(
-            position, m.id, m.topic, m.key, m.version, m.type, m.payload, m.content_type, headers, moment_us
-        )
-        delayed = m.available_at is not None and m.available_at > self.clock.now()
-        return Row(stored, slot_of(m.key, m.id), m.available_at if delayed else None)
+        delayed = message.available_at is not None and message.available_at > self.clock.now()
+        slot = slot_of(message.key, message.id)
+        return Row(Stored.of(position, message), slot, message.available_at if delayed else None)
 
     def _commit(self, rows: Sequence[Row], versions: dict[Entity, int]) -> None:
         for row in rows:

@@ -16,6 +16,7 @@ from fencepost.databases.postgresql.faults import ERRORS, fault_of
 from fencepost.errors import ConfigurationError, ConnectionLost, DeadlineExceeded, FencepostError, Unavailable
 from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
+from fencepost.sql import cockroachdb
 from fencepost.sql import schema as ddl
 from fencepost.sql.existing.columns import Described
 from fencepost.sql.existing.statements import existing_statements
@@ -104,6 +105,7 @@ class Outbox:
         with greeting(self.dsn):
             connection = await asyncpg.connect(self.dsn, timeout=None, max_cached_statement_lifetime=0)
         try:
+            cockroachdb.refuse(connection.get_settings(), self.place)
             await connection.execute(_SETTINGS.format(timeout_ms=max(1, int(self.options.timeout_s * 1000))))
         except BaseException:
             connection.terminate()

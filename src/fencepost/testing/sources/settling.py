@@ -93,3 +93,4 @@ class SettlingRules(OnDatabase):
         assert len(held) == 3
         assert await session.settle(held) == 3
         assert list(await session.held([(first.position, last.position)])) == []
+        assert await session.release_due(10) is None, "what is settled is not waited for"

@@ -15,8 +15,7 @@ from fencepost.aws.client import Client
 from fencepost.errors import SchemaMissing
 from fencepost.message import Message
 from fencepost.ports import DatabaseOptions
-from fencepost.testing.harness import Parked, Transaction
-from fencepost.testing.writers.sql import new_message
+from fencepost.testing.harness import Parked, Transaction, new_message
 
 _FULL = 98
 """Writes of one transaction, with room for a message and its entity."""

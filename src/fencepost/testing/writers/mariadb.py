@@ -13,8 +13,8 @@ from fencepost.clock import SYSTEM_CLOCK
 from fencepost.message import Message
 from fencepost.ports import DatabaseOptions
 from fencepost.sql.mariadb_address import connect_arguments
-from fencepost.testing.harness import Transaction
-from fencepost.testing.writers.sql import OutboxTransaction, SqlWriter, new_message
+from fencepost.testing.harness import Transaction, new_message
+from fencepost.testing.writers.sql import OutboxTransaction, SqlWriter
 
 _OTHERS = (
     "SELECT CAST(id AS CHAR) FROM information_schema.processlist"

@@ -13,8 +13,7 @@ from pymongo.write_concern import WriteConcern
 from fencepost import plugins
 from fencepost.message import Message
 from fencepost.ports import DatabaseOptions
-from fencepost.testing.harness import Parked, Transaction
-from fencepost.testing.writers.sql import new_message
+from fencepost.testing.harness import Parked, Transaction, new_message
 
 _MAJORITY = WriteConcern("majority", j=True)
 

@@ -19,8 +19,7 @@ from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.message import Message, Stored
 from fencepost.ports import DatabaseOptions
-from fencepost.testing.harness import Parked, Transaction
-from fencepost.testing.writers.sql import new_message
+from fencepost.testing.harness import Parked, Transaction, new_message
 
 _MAJORITY = WriteConcern("majority", j=True)
 

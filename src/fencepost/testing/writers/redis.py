@@ -12,8 +12,7 @@ from redis.asyncio import Redis
 from fencepost import plugins
 from fencepost.message import Message, Stored
 from fencepost.ports import DatabaseOptions
-from fencepost.testing.harness import Parked, Transaction
-from fencepost.testing.writers.sql import new_message
+from fencepost.testing.harness import Parked, Transaction, new_message
 
 
 class _RedisTransaction:

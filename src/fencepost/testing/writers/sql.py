@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from fencepost.message import Message, Stored, microseconds
-from fencepost.outbox import AsyncOutbox, NewMessage
+from fencepost.outbox import AsyncOutbox
 from fencepost.ports import DatabaseOptions
 from fencepost.sql.tables import tables
-from fencepost.testing.harness import Parked
+from fencepost.testing.harness import Parked, new_message
 
 
 class OutboxTransaction:
@@ -43,7 +43,7 @@ class SqlWriter:
         t = self._tables.parked.c
         columns = (t.seq, t.id, t.topic, t.key, t.version, t.type, t.payload, t.content_type, t.headers, t.occurred_at)
         return [
-            Parked(_stored(row[:-1]), row.reason)
+            Parked(_stored(row[:-1]), row.reason or "")
             for row in await self._fetch(sa.select(*columns, t.attempts, t.reason).order_by(t.parked_at))
         ]
 
@@ -68,22 +68,6 @@ class SqlWriter:
         async with self._engine.connect() as connection:
             rows: Sequence[sa.Row[Any]] = (await connection.execute(statement)).all()
             return rows
-
-
-def new_message(m: Message) -> NewMessage:
-    """The arguments that add a message with everything that it says."""
-    return NewMessage(
-        m.topic,
-        m.payload,
-        m.key,
-        m.type,
-        m.headers,
-        m.version,
-        m.content_type,
-        m.id,
-        m.occurred_at,
-        m.available_at,
-    )
 
 
 def _stored(row: Sequence[Any]) -> Stored:

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from fencepost.message import Message
 from fencepost.outbox import Outbox
 from fencepost.ports import DatabaseOptions
-from fencepost.testing.harness import Transaction
-from fencepost.testing.writers.sql import SqlWriter, new_message
+from fencepost.testing.harness import Transaction, new_message
+from fencepost.testing.writers.sql import SqlWriter
 
 BUSY_S = 10.0
 

@@ -1,0 +1,85 @@
+"""What a SQL lease store must know of Oracle, SQL Server and CockroachDB, through SQLAlchemy: compiled, not run.
+
+A candidate looks at the row, and a killed owner is replaced when its lease has ended: no lock is known to end with its
+session, and nobody announces that a lease was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from fencepost.elections.sql_databases import RIGHTS, Ring, wants_evidence
+from fencepost.errors import AccessDenied, SchemaMissing
+from fencepost.ports import LeaseOptions
+from fencepost.sql.faults import fault_of
+from fencepost.sql.link import Wire
+from fencepost.sql.other import KINDS
+from fencepost.sql.other_engine import engine_in, name_in, place_in, settle_in
+from fencepost.sql.sessions import NoEvidence, SessionEvidence
+from fencepost.sql.tables import tables
+
+_NOWHERE: Any = sa.literal_column("1") == sa.literal_column("0")
+
+
+class OtherSql:
+    """See ``fencepost.elections.sql_databases.Database``."""
+
+    look_every_s = (0.4, 0.6)
+    wrapped = True
+
+    def __init__(self, options: LeaseOptions) -> None:
+        wants_evidence(options.settings)
+        self._options = options
+        self.place = place_in(options.url)
+        self.evidence = f"none: no lock of a session is used in {KINDS[name_in(options.url)].called}"
+        self.table = tables(schema=options.schema, prefix=options.prefix).lease
+        self.engine = engine_in(options.url)
+        self._last: Any = None
+        sa.event.listen(self.engine.sync_engine, "connect", self._connected)
+
+    def _connected(self, connection: Any, _: object) -> None:
+        self._last = connection
+
+    def abort(self) -> None:
+        last, self._last = self._last, None
+        end = getattr(getattr(last, "driver_connection", None), "terminate", None)
+        if end is not None:  # asyncpg's; of the others a thread, or a reader that is cancelled, lets go
+            end()
+
+    async def begin(self, wire: Wire, ttl_s: float) -> None:
+        return  # the first statement begins it
+
+    def renew_timeout_s(self, timeout_s: float, ttl_s: float) -> float:
+        return min(timeout_s, ttl_s / 3)  # a connection that is cut half-open leaves time for another one
+
+    async def opened(self, wire: Wire, ring: Ring, lost: Callable[[], None]) -> SessionEvidence:
+        await settle_in(wire.connection, self._options.timeout_s)
+        try:
+            await wire.first(sa.select(self.table).where(_NOWHERE))
+        except DBAPIError as error:
+            fault = fault_of(error, self.place)
+            raise fault if isinstance(fault, SchemaMissing) else error from error
+        await wire.say("COMMIT")
+        return NoEvidence()
+
+    async def rehearse(self, wire: Wire) -> None:
+        """Statements that find no row tell of rights, and of a server that is closed for writers."""
+        table = self.table
+        try:
+            same = sa.select(table).where(_NOWHERE)
+            await wire.count(sa.insert(table).from_select([c.name for c in table.c], same).inline())
+            await wire.count(sa.update(table).values(token=table.c.token).where(_NOWHERE))
+        except DBAPIError as error:
+            fault = fault_of(error, self.place)
+            if not isinstance(fault, AccessDenied):
+                raise
+            named = self.engine.dialect.identifier_preparer.format_table(table)
+            raise AccessDenied(fault.what, remedy=f"GRANT {', '.join(RIGHTS)} ON {named} TO ...") from error
+        await wire.say("ROLLBACK")
+
+    async def notify(self, wire: Wire, name: str) -> None:
+        return  # candidates look at the row

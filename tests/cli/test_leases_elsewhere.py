@@ -1,0 +1,30 @@
+"""`fencepost schema` where `[lease] url` names another database: its tables are made there too."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tests.cli.process import configuration, run, run_at_once
+
+LEASE = '\n[lease]\nurl = "sqlite:///leases.db"'
+
+
+def test_schema_of_leases_in_another_database(tmp_path: Path) -> None:
+    configuration(tmp_path, database="memory://orders", broker="memory://orders", more=LEASE)
+    printed, as_json = run_at_once(("schema", "print"), ("schema", "print", "--json"), cwd=tmp_path)
+    assert printed.stdout.startswith("-- In the database of [lease] url:\n"), printed.stderr
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(printed.stdout)
+    assert len(json.loads(as_json.stdout)["lease_statements"]) > 4
+    assert not (tmp_path / "leases.db").exists(), "printing connects to nothing"
+    applied = run("schema", "apply", cwd=tmp_path)
+    assert applied.stdout.startswith("created in the database of [lease] url fencepost_entity, "), applied.stderr
+    again, again_as_json, checked = run_at_once(
+        ("schema", "apply"), ("schema", "apply", "--json"), ("check",), cwd=tmp_path
+    )
+    assert again.stdout == "nothing to do: every table exists\n"
+    assert json.loads(again_as_json.stdout) == {"created": [], "lease_created": []}
+    assert "nobody leads clitest.0" in checked.stdout

@@ -1,0 +1,180 @@
+"""docs/add-a-database.md, followed literally: its files, its rules, its relay on a real NATS, a backup put back."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.nats_kit import Place
+from tests.docs.pages import TREE, blocks, names_in, table_rows, the_block
+from tests.docs.processes import environment, running, until
+
+PAGE = TREE / "docs" / "add-a-database.md"
+RULES = TREE / "src" / "fencepost" / "testing" / "sources"
+_NAMED = re.compile(r"# (\S+\.py)(?:, continued)?\n\n?")
+
+DOES_NOT_APPLY = Counter(
+    {
+        "acme.database has one writer at a time: no transaction commits behind a later one": 3,
+        "acme.database has no tables: none can be missing": 2,
+        "acme.database has no connections that could be cut": 2,
+    }
+)
+
+
+def files() -> dict[str, str]:
+    """The files that the page gives, each of one block or of several."""
+    found: dict[str, str] = {}
+    for block in blocks(PAGE):
+        if "file" in block.words:
+            named = _NAMED.match(block.text)
+            assert named is not None, block
+            text = block.text[named.end() :]
+            found[named[1]] = f"{found[named[1]]}\n\n{text}" if named[1] in found else text
+    return found
+
+
+def commands(word: str) -> list[list[str]]:
+    """The commands of a block, without their comments."""
+    lines = the_block(PAGE, "sh", word).text.splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+class Shell:
+    """The reader's folder, with the page's files in it."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        made, exported = commands("folder")
+        assert exported == ["export", "PYTHONPATH=."]
+        self.folder = folder
+        self.env = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": "."}
+        self.env |= variables
+        self.run(*made)
+        for name, text in files().items():
+            (folder / name).write_text(text)
+        (folder / "fencepost.toml").write_text(the_block(PAGE, "toml", "config").text)
+
+    def run(self, *command: str) -> str:
+        """Run a command that ends well; what it printed."""
+        env = {name: value for name, value in environment(self.env).items() if name != "CI"}
+        done = subprocess.run(
+            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def relay_until(self, command: list[str], happened: Callable[[], bool]) -> str:
+        """Run the relay until something has happened, and let it end; its log."""
+        with running(command, cwd=self.folder, output=self.folder / "relay.log", env=self.env):
+            until(happened, "the relay publishes, or settles, everything")
+        return (self.folder / "relay.log").read_text()
+
+    def said(self, event: str) -> bool:
+        """Whether the relay's log has an event."""
+        return f'"event": "{event}"' in (self.folder / "relay.log").read_text()
+
+
+@pytest.mark.slow
+def test_the_rules_pass(tmp_path: Path) -> None:
+    """All but those that do not apply, which the page names."""
+    shell = Shell(tmp_path, PYTEST_ADDOPTS="--color=no")
+    (command,) = commands("kit")
+    printed = shell.run(*command)
+    skipped = re.findall(r"^SKIPPED \[(\d+)\] \S+: (.*)$", printed, re.MULTILINE)
+    assert sum((Counter({reason: int(count)}) for count, reason in skipped), Counter()) == DOES_NOT_APPLY
+    passed, left = re.findall(r"(\d+) passed, (\d+) skipped in", printed)[0]
+    assert int(passed) > 80, printed
+    assert int(left) == DOES_NOT_APPLY.total()
+
+
+@pytest.mark.slow
+def test_for_real(nats_url: str, fresh_name: str, tmp_path: Path) -> None:
+    """A15, too: the backup was taken before the relay published anything, and nothing is published again."""
+    shell = Shell(
+        tmp_path,
+        FENCEPOST_RELAY__NAME=fresh_name,
+        FENCEPOST_BROKER__URL=nats_url,
+        FENCEPOST_BROKER__STREAM=fresh_name,
+        FENCEPOST_BROKER__SUBJECT_PREFIX=f"{fresh_name}.",
+    )
+    schema, check, program, status, relay = commands("run")
+    assert "fencepost_lease" in shell.run(*schema)
+    assert "limit: a version is the message's position" in shell.run(*check)
+    shell.run(*program)
+    assert "pending: 100\n" in shell.run(*status)
+    shutil.copytree(tmp_path / "shop.lmdb", tmp_path / "backup.lmdb")
+    stream = Place(nats_url, fresh_name)
+    try:
+        shell.relay_until(relay, lambda: shell.said("taken_over") and len(asyncio.run(stream.published())) == 100)
+        (tmp_path / "shop.lmdb").rename(tmp_path / "old.lmdb")
+        (tmp_path / "backup.lmdb").rename(tmp_path / "shop.lmdb")
+        log = shell.relay_until(relay, lambda: shell.said("receipts_settled"))
+        assert '"rows": 100' in log
+        published = asyncio.run(stream.published())
+    finally:
+        asyncio.run(stream.drop())
+    assert [json.loads(message.body)["cents"] for message in published] == list(range(100, 200))
+    assert {message.headers["ce-subject"] for message in published} == {f"order-{n}" for n in range(10)}
+
+
+def test_everything_that_is_imported_is_in_the_table(tmp_path: Path) -> None:
+    public = {names_in(module)[0]: names_in(what) for module, what in table_rows(PAGE, "module")}
+    imported: set[str] = set()
+    for text in files().values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fencepost."):
+                names = {alias.name for alias in node.names}
+                assert names <= set(public[str(node.module)]), node.module
+                imported.add(str(node.module))
+            elif isinstance(node, ast.ImportFrom) and node.module == "fencepost":
+                imported.update(f"fencepost.{alias.name}" for alias in node.names)
+    assert imported == set(public)
+    program = "; ".join(f"import {module}" for module in public)
+    there = [f"{module}.{name.partition('.')[0]}" for module, names in public.items() for name in names]
+    Shell(tmp_path).run("python", "-c", f"{program}; [{', '.join(there)}]")
+
+
+def test_the_rules_that_are_named_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text()))
+    assert len(named) > 20
+    there = set(re.findall(r"def (test_\w+)", "".join(file.read_text() for file in RULES.glob("*.py"))))
+    assert named <= there
+
+
+def test_every_error_of_the_library_has_a_family(tmp_path: Path) -> None:
+    program = (
+        "import json, lmdb; from acme.database import fault_of\n"
+        "kinds = [k for k in vars(lmdb).values() if isinstance(k, type) and issubclass(k, Exception)]\n"
+        "print(json.dumps({k.__name__: [c.__name__ for c in type(fault_of(k('x'), 'LMDB')).__mro__] for k in kinds}))"
+    )
+    families = json.loads(Shell(tmp_path).run("python", "-c", program))
+    assert len(families) > 20
+    assert all("FixError" in family or "RetryError" in family for family in families.values())
+    assert [families[name][0] for name in ("MapFullError", "DiskError", "PanicError", "ReadonlyError")] == [
+        *("FixError", "Unavailable", "ConnectionLost", "AccessDenied")
+    ]
+
+
+def test_what_is_installed_exists() -> None:
+    project = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    ((_, _, own, library),) = commands("install")
+    assert all(extra in project for extra in re.findall(r"\[(.*)\]", own)[0].split(","))
+    assert any(name.startswith(library) for name in project["dev"])
+
+
+def test_it_stays_small() -> None:
+    lines = [line for text in files().values() for line in text.splitlines() if line.strip()]
+    assert len(lines) <= 310
