@@ -22,9 +22,5 @@ def test_schema_of_leases_in_another_database(tmp_path: Path) -> None:
     assert not (tmp_path / "leases.db").exists(), "printing connects to nothing"
     applied = run("schema", "apply", cwd=tmp_path)
     assert applied.stdout.startswith("created in the database of [lease] url fencepost_entity, "), applied.stderr
-    again, again_as_json, checked = run_at_once(
-        ("schema", "apply"), ("schema", "apply", "--json"), ("check",), cwd=tmp_path
-    )
-    assert again.stdout == "nothing to do: every table exists\n"
-    assert json.loads(again_as_json.stdout) == {"created": [], "lease_created": []}
-    assert "nobody leads clitest.0" in checked.stdout
+    again = run("schema", "apply", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout) == {"created": [], "lease_created": []}
