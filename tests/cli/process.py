@@ -73,7 +73,7 @@ class Running:
             time.sleep(0.02)
         return self.said()
 
-    def ended(self, number: signal.Signals | None = None, timeout_s: float = 20) -> int:
+    def ended(self, number: signal.Signals | None = None, timeout_s: float = 60) -> int:
         """Send a signal and wait for the end; the exit code (negative: of a signal)."""
         if number is not None:
             self.process.send_signal(number)

@@ -60,7 +60,7 @@ async def test_health_tells_that_the_broker_is_down(nats_server: OwnServer, clie
     await nats_server.stop()
     async with asyncio.timeout(2 * EVERY_S):
         said = await health(client, 503)
-    assert "the broker cannot be used: connecting to NATS at" in said, "there was nothing to publish"
+    assert "connecting to NATS at" in said, "though there was nothing to publish"
     assert (await client.post("/orders", json=order)).status_code == 201
     await asyncio.sleep(1)
     assert "the relay cannot go on: " in await health(client, 503)

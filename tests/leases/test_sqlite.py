@@ -4,8 +4,10 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
+import aiosqlite
 import pytest
 
 from fencepost.errors import ConfigurationError, Contention, SchemaMissing
@@ -39,6 +41,24 @@ async def test_the_lock_file_lives_as_long_as_the_term(place: Place) -> None:
     assert lock_files(place) == ["leases.db-fencepost_lease-orders.0.2.lock"]
     await store.release(second)
     assert lock_files(place) == []
+
+
+async def test_a_connection_that_is_ended_under_a_call_logs_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLAlchemy logs a traceback where the cursor of a failed statement cannot be closed any more."""
+
+    async def closed(_: aiosqlite.Cursor) -> None:
+        raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
+
+    (store,) = await place.sessions(1)
+    assert await store.holder(NAME) is None
+    with closing(sqlite3.connect(place.url.removeprefix("sqlite:///"))) as other:
+        other.execute("DROP TABLE fencepost_lease")
+    monkeypatch.setattr(aiosqlite.Cursor, "close", closed)
+    with pytest.raises(SchemaMissing):
+        await store.holder(NAME)
+    assert [record.name for record in caplog.records if record.name.startswith("sqlalchemy")] == []
 
 
 async def test_a_successor_takes_the_lock_file_away(place: Place) -> None:

@@ -15,13 +15,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool
 
 from fencepost.errors import AccessDenied, ConfigurationError, MissingExtra, SchemaMissing, Unavailable
 from fencepost.ports import LeaseOptions
 from fencepost.sql import cockroachdb
 from fencepost.sql.faults import APPLY, READ_ONLY, greeting
-from fencepost.sql.link import Wire
+from fencepost.sql.link import OWN_POOL, Wire
 from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
 from fencepost.sql.tables import tables
 
@@ -91,7 +90,7 @@ class Postgresql:
         self.table = tables(schema=options.schema, prefix=options.prefix).lease
         self.engine = create_async_engine(
             "postgresql+asyncpg://",
-            poolclass=NullPool,
+            **OWN_POOL,
             isolation_level="AUTOCOMMIT",
             connect_args={
                 "async_creator_fn": self._connect,
@@ -188,7 +187,7 @@ class Sqlite:
         self._evidence, self.evidence = self._files(options.settings, path)
         self.engine = create_async_engine(
             URL.create("sqlite+aiosqlite", database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"}),
-            poolclass=NullPool,
+            **OWN_POOL,
             isolation_level="AUTOCOMMIT",
             connect_args={"timeout": options.timeout_s * 0.8},  # so that SQLite says first that it is busy
         )

@@ -9,13 +9,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
 
 from fencepost.elections.sql_databases import POOLED, RIGHTS, SWITCHED_OFF, Ring, library, wants_evidence
 from fencepost.errors import AccessDenied
 from fencepost.ports import LeaseOptions
 from fencepost.sql.faults import fault_of
-from fencepost.sql.link import Wire
+from fencepost.sql.link import OWN_POOL, Wire
 from fencepost.sql.mariadb_address import ISOLATION, connect_arguments, place_of, session_settings
 from fencepost.sql.sessions import NamedLocks, NoEvidence, SessionEvidence
 from fencepost.sql.tables import tables
@@ -44,7 +43,7 @@ class Mariadb:
         self.table = tables(schema=options.schema, prefix=options.prefix).lease
         self.engine = create_async_engine(
             "mysql+asyncmy://",
-            poolclass=NullPool,
+            **OWN_POOL,
             isolation_level="AUTOCOMMIT",
             connect_args={"async_creator_fn": self._connect},
         )

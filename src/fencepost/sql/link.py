@@ -7,18 +7,26 @@ connection is dropped, because nobody knows what became of the last statement.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.pool import NullPool
 from sqlalchemy.sql import Executable
 
 from fencepost.errors import ConnectionLost, DeadlineExceeded
 from fencepost.sql.faults import SILENT, fault_of
 from fencepost.sql.other import OTHERS
 from fencepost.sql.tables import MARIADB
+
+OWN_POOL: Mapping[str, Any] = {"poolclass": NullPool, "pool_logging_name": "fencepost"}
+"""For the engine of a link: no pool. A connection may be ended under a call, whose cursor cannot be closed any more;
+SQLAlchemy logs that with a traceback, so these connections have a logger of their own, which is silent.
+"""
+logging.getLogger(f"{NullPool.__module__}.{NullPool.__name__}.fencepost").setLevel(logging.CRITICAL)
 
 _GOODBYE_S = 0.5  # how long a connection that is dropped may hold up its caller
 

@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool
 
 from fencepost.errors import ConfigurationError, MissingExtra
+from fencepost.sql.link import OWN_POOL
 from fencepost.sql.other import KINDS, reserve_words
 
 
@@ -37,7 +37,7 @@ def engine_in(url: str) -> AsyncEngine:
     kind = KINDS[name_in(url)]
     address, arguments = _address(url)
     try:
-        engine = create_async_engine(address, poolclass=NullPool, connect_args=arguments)
+        engine = create_async_engine(address, **OWN_POOL, connect_args=arguments)
     except ModuleNotFoundError as error:
         what = f"{kind.called} needs the library {error.name!r}, which is not installed"
         raise MissingExtra(what, remedy=f'pip install "fencepost[{kind.extra}]"') from error
