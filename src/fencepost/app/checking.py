@@ -95,7 +95,8 @@ async def _database(config: Config) -> list[Finding]:
     shown = mask_url(config.database.url)
     missing = await build.schema(config).missing()
     if missing:
-        those = "tables, or parts of them," if config.database.settle == "mark" else "tables"
+        not_made = any(name.endswith(f"{config.database.prefix}outbox") for name in missing)
+        those = "tables" if not_made else "tables, or parts of them,"
         what = f"{shown}: these {those} are missing: {', '.join(missing)}"
         return [Finding(part="database", level="error", what=what, remedy=_TABLES_REMEDY)]
     source = build.source(config)

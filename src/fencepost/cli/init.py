@@ -42,13 +42,17 @@ name = {name}
 # Where your service writes its messages: the database that it already has.
 #   sqlite:///relative.db   sqlite:////absolute.db
 #   postgresql://user:${{DB_PASSWORD}}@host:5432/name
+#   mariadb://user:${{DB_PASSWORD}}@host:3306/name   mysql://...
 #   redis://user:${{DB_PASSWORD}}@host:6379/0
+#   mongodb://user:${{DB_PASSWORD}}@host/name?replicaSet=rs0&authSource=admin
+#   mongodb-embedded://user:${{DB_PASSWORD}}@host/name?collections=orders   messages inside documents
 #   dynamodb://eu-west-1/     credentials from the environment, ~/.aws or the machine's role
+#   oracle://...   mssql://...   cockroachdb://...   compiled, not run: see docs/other-sql.md
 url = {database}
 # schema = "public"           # where the tables are; the connection's default where it is absent
-# prefix = "fencepost_"       # what the tables' names begin with
+# prefix = "fencepost_"       # what the names of tables, collections or keys begin with
 # timeout_s = 30.0            # for one answer of the database
-# settle = "delete"           # or "mark": published rows stay, with the time
+# settle = "delete"           # or "mark": published rows stay, with the time (PostgreSQL, SQLite, MariaDB, MySQL)
 # retention_s = 604800.0      # with "mark": they are purged after so long; left out, never
 
 [broker]
@@ -61,7 +65,7 @@ url = {broker}
 # Further keys belong to the broker's own plug-in: see docs/configuration.md.
 
 [lease]
-# Which relay leads. By default the lease is a row in the database above.
+# Which relay leads. By default the lease is kept in the database above.
 # url = "postgresql://..."
 # ttl_s = 5.0                 # a leader that is silent for so long is replaced
 # timeout_s = 5.0

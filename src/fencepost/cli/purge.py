@@ -47,6 +47,12 @@ def seconds_of(text: str) -> float:
 def _older_than_s(given: str | None, config: Config) -> float:
     if given is not None:
         return seconds_of(given)
+    if config.database.settle != "mark":
+        raise ConfigurationError(
+            'nothing is kept once it is published: [database] settle is not "mark"',
+            remedy='there is nothing to purge; to keep what is published, set settle = "mark" and run'
+            " `fencepost schema apply`",
+        )
     if config.database.retention_s is None:
         raise ConfigurationError(
             "it is not said how old a settled row must be", remedy="pass --older-than 7d, or set [database] retention_s"

@@ -12,13 +12,13 @@ from urllib.parse import quote
 from zlib import crc32
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from fencepost.errors import AccessDenied, ConfigurationError, MissingExtra, SchemaMissing, Unavailable
 from fencepost.ports import LeaseOptions
 from fencepost.sql import cockroachdb
+from fencepost.sql.address import check_ports, file_in
 from fencepost.sql.faults import APPLY, READ_ONLY, greeting
 from fencepost.sql.link import OWN_POOL, Wire
 from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
@@ -80,6 +80,7 @@ class Postgresql:
     def __init__(self, options: LeaseOptions) -> None:
         self._driver = library("asyncpg", "postgresql")
         self._options = options
+        check_ports(options.url)
         self._dsn = re.sub(r"^[a-zA-Z0-9+]+://", "postgresql://", options.url)
         self._last: Any = None
         self._channel = ""
@@ -245,12 +246,7 @@ def wants_evidence(settings: Mapping[str, object]) -> bool:
 
 
 def _database_file(url: str) -> Path:
-    try:
-        name = make_url(url).database
-    except ArgumentError as error:
-        raise ConfigurationError(
-            f"{url!r} is not the URL of a SQLite database", remedy="write sqlite:///PATH"
-        ) from error
+    name = file_in(url)
     if not name or name == ":memory:" or name.startswith("file:"):
         raise ConfigurationError(f"{url!r} names no file that others could open", remedy="write sqlite:///PATH")
     return Path(name).resolve()

@@ -24,6 +24,7 @@ class Listener:
         self._connection, self._place, self._timeout_s, self._heard = connection, place, timeout_s, heard
         self._confirmed: dict[str, asyncio.Future[None]] = {}
         self._listening = asyncio.ensure_future(self._listen())
+        self._listening.add_done_callback(_retrieve)  # ``lost`` tells; who drops the listener need not ask why
 
     async def subscribe(self, channel: str) -> None:
         """Hear a channel from now on. Raises AccessDenied, ConnectionLost or DeadlineExceeded."""
@@ -76,6 +77,11 @@ class Listener:
             confirmed.set_result(None)
         elif kind == b"message":
             self._heard(channel)
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 async def listening(address: Address, timeout_s: float, node: Node | None, heard: Heard) -> Listener:

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
-from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, ExecutableDDLElement
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateSchema, CreateTable, ExecutableDDLElement
 
+from fencepost.errors import FixError
 from fencepost.sql import schema_other
 from fencepost.sql.other import UNPARTITIONED
 from fencepost.sql.tables import MARIADB, Tables, indexes_of, settled_index, storage
@@ -86,6 +87,42 @@ def lacking(t: Tables, dialect: Dialect, columns: Collection[str], indexes: Coll
     return {name: text for name, text in additions(t, dialect).items() if name not in there}
 
 
+def of_a_relay(t: Tables) -> list[sa.Table]:
+    """Those that every relay reads, which needs no rights on the others."""
+    return [table for table in all_tables(t) if table in {t.outbox, t.parked}]
+
+
+def incomplete(
+    table: sa.Table, dialect: Dialect, columns: Collection[str], indexes: Collection[str]
+) -> Mapping[str, str]:
+    """What a table with these columns and indexes lacks: names ("table.column", "index") and the DDL that adds each.
+
+    The text is empty for a column that rows which are there could have no value in.
+    """
+    lost = [column for column in table.columns if column.name not in columns]
+    gone = [index for index in indexes_of(table, dialect) if index.name not in indexes]
+    add = f"ALTER TABLE {quoted(table, dialect)} ADD COLUMN "
+    again = dialect.name not in MARIADB
+    return {
+        f"{table.fullname}.{column.name}": add + _text(CreateColumn(column), dialect) if _can_be_added(column) else ""
+        for column in lost
+    } | {str(index.name): _text(CreateIndex(index, if_not_exists=again), dialect) for index in gone}
+
+
+def repairs(lacking: Mapping[str, str], place: str) -> list[str]:
+    """The DDL for what tables lack. Raises FixError where a column cannot be added."""
+    if lost := [name for name, text in lacking.items() if not text]:
+        raise FixError(
+            f"{place} lacks {', '.join(lost)}, for which the rows that are there have no value",
+            remedy="restore the table from a backup; or, once no message waits in it, drop it and run this again",
+        )
+    return list(lacking.values())
+
+
+def _can_be_added(column: sa.Column[object]) -> bool:
+    return not column.primary_key and (column.nullable or column.server_default is not None)
+
+
 def _with_indexes(create_table: str, indexes: Sequence[sa.Index], dialect: Dialect) -> str:
     """MySQL knows no CREATE INDEX that may be run twice: they are part of the table. Primary keys have no names."""
     quote = dialect.identifier_preparer.quote
@@ -94,6 +131,6 @@ def _with_indexes(create_table: str, indexes: Sequence[sa.Index], dialect: Diale
     return f"{body}{''.join(lines)}{end} {rest}"
 
 
-def _text(element: ExecutableDDLElement, dialect: Dialect) -> str:
+def _text(element: ExecutableDDLElement | CreateColumn, dialect: Dialect) -> str:
     lines = str(element.compile(dialect=dialect)).strip().splitlines()
     return "\n".join(line.rstrip().replace("\t", "    ") for line in lines if line.strip())

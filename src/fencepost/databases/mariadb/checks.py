@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fencepost.databases.mariadb.connection import Connection, Outbox
 from fencepost.databases.mariadb.faults import ERRORS
 from fencepost.errors import AccessDenied, ConfigurationError, FixError, SchemaMissing, Unavailable
+from fencepost.sql import schema as ddl
 from fencepost.sql.faults_mariadb import APPLY, READ_ONLY
 
 OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
@@ -81,13 +82,13 @@ async def check_tables(outbox: Outbox, connection: Connection) -> None:
     ours = {table.name: table for table in (outbox.tables.outbox, outbox.tables.parked)}
     if missing := sorted(name for name in ours if name not in engines):
         raise SchemaMissing(f"{outbox.place} has no table {', '.join(missing)}", remedy=APPLY)
-    if lacking := await outbox.lacking(connection):
-        raise SchemaMissing(f"{outbox.place} lacks {', '.join(lacking)}", remedy=APPLY)
     known = {table.name: table for table in outbox.tables.metadata.tables.values()}
     columns = [row for row in await connection.rows(_COLUMNS, database) if row[0] in known]
     indexes = {(table, column) for table, _, column in await connection.rows(_INDEXES, database)}
     for what, remedy in _wrong(outbox, {n: e for n, e in engines.items() if n in known}, columns, indexes):
         raise FixError(f"{outbox.place}: {what}", remedy=remedy)
+    if lacking := await outbox.lacking(connection, ddl.of_a_relay(outbox.tables)):
+        raise SchemaMissing(f"{outbox.place} lacks {', '.join(lacking)}", remedy=APPLY)
 
 
 def _wrong(

@@ -114,13 +114,14 @@ class Outbox:
         other.statements = existing_statements(self.place, self.options, self.tables, found, self.dialect)
         return other
 
-    async def lacking(self, connection: Connection) -> Mapping[str, str]:
-        """What an outbox that is there lacks for settled rows that stay, and the DDL that adds it."""
-        if not ddl.additions(self.tables, self.dialect):
-            return {}
-        place = (self.database, self.tables.outbox.name)
-        given = [[str(name) for (name,) in await connection.rows(text, *place)] for text in (_COLUMNS, _INDEXES)]
-        return ddl.lacking(self.tables, self.dialect, *given)
+    async def lacking(self, connection: Connection, tables: Sequence[sa.Table]) -> Mapping[str, str]:
+        """What tables that are there lack of their columns and indexes, and the DDL that adds it."""
+        found: dict[str, str] = {}
+        for table in tables:
+            place = (self.database, table.name)
+            given = [[str(name) for (name,) in await connection.rows(text, *place)] for text in (_COLUMNS, _INDEXES)]
+            found |= ddl.incomplete(table, self.dialect, *given)
+        return found
 
     async def in_time(self, call: Awaitable[T]) -> T:
         """Await what works on new connections of its own. Raises FixError, Unavailable or DeadlineExceeded."""

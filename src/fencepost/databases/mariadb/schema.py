@@ -42,7 +42,8 @@ class MariadbSchema:
         return [*(table.fullname for table in missing), *await self._lacking(connection, missing)]
 
     async def _lacking(self, connection: Connection, missing: Sequence[sa.Table]) -> Mapping[str, str]:
-        return {} if self._outbox.tables.outbox in missing else await self._outbox.lacking(connection)
+        there = [table for table in ddl.all_tables(self._outbox.tables) if table not in missing]
+        return await self._outbox.lacking(connection, there)
 
     async def _missing_tables(self, connection: Connection) -> list[sa.Table]:
         there = {str(name) for (name,) in await connection.rows(_THERE, self._outbox.database)}
@@ -60,6 +61,6 @@ class MariadbSchema:
         missing = await self._missing_tables(connection)
         lacking = await self._lacking(connection, missing)
         made = [text for table in missing for text in ddl.table_statements(table, dialect)]
-        for statement in [*made, *lacking.values()]:
+        for statement in [*made, *ddl.repairs(lacking, self._outbox.place)]:
             await connection.say(statement)
         return [*(table.fullname for table in missing), *lacking]

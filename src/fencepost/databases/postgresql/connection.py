@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -18,6 +18,7 @@ from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import cockroachdb
 from fencepost.sql import schema as ddl
+from fencepost.sql.address import check_ports
 from fencepost.sql.existing.columns import Described
 from fencepost.sql.existing.statements import existing_statements
 from fencepost.sql.faults import SILENT, greeting
@@ -74,6 +75,7 @@ def dsn_of(url: str) -> str:
     """
     if name_of("database", url) != "postgresql":
         raise ConfigurationError("not the URL of a PostgreSQL", remedy="write postgresql://user@host:port/database")
+    check_ports(url)
     rest, _, query = url.partition("://")[2].partition("?")
     terms = {"sslmode" if k == "ssl" else k: v for k, v in parse_qsl(query) if k not in _OF_OTHERS}
     if terms.get("sslmode", "").lower() in {"true", "1"}:
@@ -118,14 +120,15 @@ class Outbox:
         other.statements = existing_statements(self.place, self.options, self.tables, found, self.dialect)
         return other
 
-    async def lacking(self, connection: Any) -> Mapping[str, str]:
-        """What an outbox that is there lacks for settled rows that stay, and the DDL that adds it."""
-        if not ddl.additions(self.tables, self.dialect):
-            return {}
-        name = self.quoted(self.tables.outbox)
-        columns = [column for (column,) in await connection.fetch(_COLUMNS, name)]
-        indexes = [index for (index,) in await connection.fetch(_INDEXES, name)]
-        return ddl.lacking(self.tables, self.dialect, columns, indexes)
+    async def lacking(self, connection: Any, tables: Sequence[sa.Table]) -> Mapping[str, str]:
+        """What tables that are there lack of their columns and indexes, and the DDL that adds it."""
+        found: dict[str, str] = {}
+        for table in tables:
+            name = self.quoted(table)
+            columns = [column for (column,) in await connection.fetch(_COLUMNS, name)]
+            indexes = [index for (index,) in await connection.fetch(_INDEXES, name)]
+            found |= ddl.incomplete(table, self.dialect, columns, indexes)
+        return found
 
     async def in_time(self, call: Awaitable[T]) -> T:
         """Await what works on new connections of its own. Raises FixError, Unavailable or DeadlineExceeded."""

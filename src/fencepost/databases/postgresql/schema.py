@@ -49,7 +49,8 @@ class PostgresqlSchema:
         return [*(table.fullname for table in missing), *await self._lacking(connection, missing)]
 
     async def _lacking(self, connection: Any, missing: Sequence[sa.Table]) -> Mapping[str, str]:
-        return {} if self._outbox.tables.outbox in missing else await self._outbox.lacking(connection)
+        there = [table for table in ddl.all_tables(self._outbox.tables) if table not in missing]
+        return await self._outbox.lacking(connection, there)
 
     async def _missing_tables(self, connection: Any) -> list[sa.Table]:
         tables = ddl.all_tables(self._outbox.tables)
@@ -67,6 +68,6 @@ class PostgresqlSchema:
         missing = await self._missing_tables(connection)
         lacking = await self._lacking(connection, missing)
         made = [text for table in missing for text in ddl.table_statements(table, dialect)]
-        for statement in [*made, *lacking.values()]:
+        for statement in [*made, *ddl.repairs(lacking, self._outbox.place)]:
             await connection.execute(statement)
         return [*(table.fullname for table in missing), *lacking]

@@ -11,6 +11,7 @@ from fencepost.databases.postgresql.purger import PostgresqlPurger
 from fencepost.databases.postgresql.session import PostgresqlSession
 from fencepost.errors import AccessDenied, ConfigurationError, SchemaMissing, Unavailable
 from fencepost.ports import Backlog, DatabaseOptions
+from fencepost.sql import schema as ddl
 from fencepost.sql.faults import APPLY, READ_ONLY
 from fencepost.sql.source import must_be_kept
 
@@ -105,7 +106,7 @@ class PostgresqlSource:
         missing = sorted({name for name, _, granted in rows if granted is None})
         if missing:
             raise SchemaMissing(f"{self._outbox.place} has no table {', '.join(missing)}", remedy=APPLY)
-        if lacking := await self._outbox.lacking(connection):
+        if lacking := await self._outbox.lacking(connection, ddl.of_a_relay(self._outbox.tables)):
             raise SchemaMissing(f"{self._outbox.place} lacks {', '.join(lacking)}", remedy=APPLY)
         if denied := [(name, right) for name, right, granted in rows if not granted]:
             raise self._denied(_grants(denied))

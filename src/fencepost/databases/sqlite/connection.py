@@ -22,6 +22,7 @@ from fencepost.errors import AccessDenied, ConfigurationError, Contention, Deadl
 from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
+from fencepost.sql.address import file_in
 from fencepost.sql.existing.columns import Described
 from fencepost.sql.existing.sqlite import CRC
 from fencepost.sql.existing.statements import existing_statements
@@ -44,7 +45,7 @@ def path_of(url: str) -> Path:
     """
     if name_of("database", url) != "sqlite":
         raise ConfigurationError(f"{url!r} is not the URL of a SQLite file", remedy="write sqlite:///path")
-    name = sa.engine.make_url(url).database or ""
+    name = file_in(url)
     if name in {"", ":memory:"} or name.startswith("file:"):
         raise ConfigurationError(
             f"{url!r} names no file, and a database in memory is seen by one connection only, not by a relay",
@@ -170,13 +171,15 @@ class Outbox:
         other.statements = existing_statements(self.place, self.options, self.tables, found, self.dialect)
         return other
 
-    async def lacking(self, connection: aiosqlite.Connection) -> Mapping[str, str]:
-        """What an outbox that is there lacks for settled rows that stay, and the DDL that adds it."""
-        name = self.tables.outbox.name
-        columns = await connection.execute_fetchall("SELECT name FROM pragma_table_info(?)", (name,))
-        indexes = await connection.execute_fetchall("SELECT name FROM pragma_index_list(?)", (name,))
-        given = [[found for (found,) in rows] for rows in (columns, indexes)]
-        return ddl.lacking(self.tables, self.dialect, *given)
+    async def lacking(self, connection: aiosqlite.Connection, tables: Sequence[sa.Table]) -> Mapping[str, str]:
+        """What tables that are there lack of their columns and indexes, and the DDL that adds it."""
+        found: dict[str, str] = {}
+        for table in tables:
+            columns = await connection.execute_fetchall("SELECT name FROM pragma_table_info(?)", (table.name,))
+            indexes = await connection.execute_fetchall("SELECT name FROM pragma_index_list(?)", (table.name,))
+            there = [[name for (name,) in rows] for rows in (columns, indexes)]
+            found |= ddl.incomplete(table, self.dialect, *there)
+        return found
 
 
 def _crc32(text: str) -> int:

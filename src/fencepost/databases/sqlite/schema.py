@@ -39,14 +39,15 @@ class SqliteSchema:
         return [*(table.name for table in missing), *await self._lacking(connection, missing)]
 
     async def _lacking(self, connection: aiosqlite.Connection, missing: Sequence[sa.Table]) -> Mapping[str, str]:
-        return {} if self._outbox.tables.outbox in missing else await self._outbox.lacking(connection)
+        there = [table for table in ddl.all_tables(self._outbox.tables) if table not in missing]
+        return await self._outbox.lacking(connection, there)
 
     async def _apply(self, connection: aiosqlite.Connection) -> Sequence[str]:
         await connection.execute("BEGIN IMMEDIATE")
         missing = await self._outbox.missing(connection)
         lacking = await self._lacking(connection, missing)
         made = [text for table in missing for text in ddl.table_statements(table, self._outbox.dialect)]
-        for statement in [*made, *lacking.values()]:
+        for statement in [*made, *ddl.repairs(lacking, self._outbox.place)]:
             await connection.execute(statement)
         await connection.commit()
         return [*(table.name for table in missing), *lacking]

@@ -12,6 +12,7 @@ from fencepost.databases.sqlite.purger import SqlitePurger
 from fencepost.databases.sqlite.session import SqliteSession
 from fencepost.errors import SchemaMissing
 from fencepost.ports import Backlog, DatabaseOptions
+from fencepost.sql import schema as ddl
 from fencepost.sql.faults import APPLY
 from fencepost.sql.source import must_be_kept
 
@@ -58,9 +59,9 @@ class SqliteSource:
             if missing:
                 names = ", ".join(table.name for table in missing)
                 raise SchemaMissing(f"{self._outbox.place} has no table {names}", remedy=APPLY)
-            if lacking := await self._outbox.lacking(reader):
-                raise SchemaMissing(f"{self._outbox.place} lacks {', '.join(lacking)}", remedy=APPLY)
             await self._check_positions(reader)
+            if lacking := await self._outbox.lacking(reader, ddl.of_a_relay(self._outbox.tables)):
+                raise SchemaMissing(f"{self._outbox.place} lacks {', '.join(lacking)}", remedy=APPLY)
             return SqliteSession(self._outbox, identity, reader, await self._open_writer())
         except BaseException:
             await leave(reader)
