@@ -43,9 +43,9 @@ class Place:
         self.stores.append(store)
         return store
 
-    async def sessions(self, count: int) -> list[LeaseStore]:
+    async def sessions(self, count: int, timeout_s: float = 5.0) -> list[LeaseStore]:
         """As many stores, open: what follows is not slowed down by connecting."""
-        stores = [self.store() for _ in range(count)]
+        stores = [self.store(timeout_s=timeout_s) for _ in range(count)]
         for store in stores:
             await store.open()
         return stores

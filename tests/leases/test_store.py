@@ -40,7 +40,7 @@ async def test_one_owner_at_a_time(place: Place) -> None:
 
 async def test_fifty_first_time_acquirers_have_one_winner_and_no_error(place: Place) -> None:
     """F4."""
-    stores = await place.sessions(50)
+    stores = await place.sessions(50, timeout_s=30.0)
     terms = await asyncio.gather(*[s.acquire("new", f"owner {i}", LONG_S) for i, s in enumerate(stores)])
     assert [t.token for t in terms if t is not None] == [1]
 

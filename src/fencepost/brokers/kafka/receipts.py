@@ -6,6 +6,8 @@ a scan with ``read_committed`` finds them without reading the rest.
 
 from __future__ import annotations
 
+from threading import Event
+
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from fencepost.brokers.kafka.deadline import Deadline
@@ -15,6 +17,10 @@ from fencepost.receipt import RECEIPTS_KEPT, Receipt, Receipts
 
 _TAIL_FIRST = 160
 """Offsets looked at first: each receipt takes two, its own and that of the commit."""
+_NO_LEADER_YET = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+_LOOK_AGAIN_S = 0.05
+_PAUSE = Event()
+"""Never set: waiting for it is a sleep that does not hold the interpreter."""
 
 
 def receipt_key(lane: str, counter: int) -> str:
@@ -31,7 +37,7 @@ def read_receipts(consumer: Consumer, topic: str, partition: int, lane: str, dea
     place = TopicPartition(topic, partition)
     doing = f"reading receipts from {topic}[{partition}]"
     try:
-        low, end = consumer.get_watermark_offsets(place, timeout=deadline.left_s())
+        low, end = _ends(consumer, place, deadline)
         tail = _TAIL_FIRST
         while True:
             start = max(low, end - tail)
@@ -41,6 +47,19 @@ def read_receipts(consumer: Consumer, topic: str, partition: int, lane: str, dea
             tail *= 2
     except KafkaException as exception:
         raise fault(cause(exception), doing) from exception
+
+
+def _ends(consumer: Consumer, place: TopicPartition, deadline: Deadline) -> tuple[int, int]:
+    """Where the partition begins and ends. One that was just made, or has just moved, has no leader for a moment."""
+    while True:
+        try:
+            low, end = consumer.get_watermark_offsets(place, timeout=deadline.left_s())
+        except KafkaException as exception:
+            if cause(exception).code() not in _NO_LEADER_YET or deadline.over:
+                raise
+            _PAUSE.wait(_LOOK_AGAIN_S)
+            continue
+        return low, end
 
 
 def _scan(consumer: Consumer, start: TopicPartition, lane: bytes, deadline: Deadline) -> dict[bytes, Message]:
