@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -204,6 +205,21 @@ async def test_a_relay_that_found_nothing_is_woken_by_a_stream(place: Place) -> 
         outbox_of(place).add(other, "orders", {})
     await asyncio.wait_for(waiting, 10.0)
     assert len(await session.pending(LANE, 10)) == 1
+
+
+async def test_a_wait_ends_though_the_driver_has_swallowed_the_cancellation(place: Place) -> None:
+    session: Any = await place.session()
+
+    async def looks() -> None:
+        with suppress(asyncio.CancelledError):  # as a call of the driver's may do
+            await asyncio.sleep(30)
+        await session.wait(LANE, 30.0)
+
+    looking = asyncio.ensure_future(looks())
+    await asyncio.sleep(0)
+    looking.cancel()
+    await asyncio.wait({looking}, timeout=10)
+    assert looking.cancelled()
 
 
 async def test_a_standalone_server_is_refused_with_the_way_out(mongo_java_server_url: str, fresh_name: str) -> None:

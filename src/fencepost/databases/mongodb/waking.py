@@ -60,6 +60,9 @@ class Waking:
 
     async def wait(self, timeout_s: float) -> None:
         """Return when it is worth another look, at the latest after ``timeout_s``."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError  # a call of the driver's has swallowed it: nobody says it again
         self._line.must_live()
         if self._looks >= LOOKS_AWAKE and self.streams and not self._hears:
             await self._listen()
