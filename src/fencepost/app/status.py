@@ -10,7 +10,7 @@ from fencepost.app import build
 from fencepost.app.findings import Finding, failed
 from fencepost.config import Config
 from fencepost.errors import FencepostError
-from fencepost.ports import Capabilities, Holder
+from fencepost.ports import Backlog, Capabilities, Holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,10 @@ class Monitor:
     async def look(self) -> StatusReport:
         """A report. Raises the database's own error; the others become problems of the report."""
         backlog, (holder, lease_problem), broker_problem = await asyncio.gather(
-            self._source.backlog(), self._try_holder(), self._learn_delivery()
+            self._try_backlog(), self._try_holder(), self._learn_delivery()
         )
+        if isinstance(backlog, FencepostError):
+            raise backlog
         leads = holder is not None and holder.remaining_s > 0
         return StatusReport(
             lane=self._lane,
@@ -82,6 +84,15 @@ class Monitor:
             delivery_reason=self._capabilities.reason if self._capabilities else "",
             problems=tuple(p for p in (lease_problem, broker_problem) if p is not None),
         )
+
+    async def _try_backlog(self) -> Backlog | FencepostError:
+        """The error is raised only when the other parts have ended too: a connection that is just being made would
+        be left open.
+        """
+        try:
+            return await self._source.backlog()
+        except FencepostError as error:
+            return error
 
     async def _try_holder(self) -> tuple[Holder | None, Finding | None]:
         try:
