@@ -15,10 +15,10 @@ def row(position: int, message_id: str | None = None) -> Stored:
 class Told:
     """What is known, who is told, and an end of trust that is moved by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fenced: bool = True) -> None:
         self.events: list[Event] = []
         self.until_s = 10.0
-        self.known = Known("orders.0", self.events.append, lambda: self.until_s)
+        self.known = Known("orders.0", self.events.append, lambda: self.until_s, fenced=fenced)
 
     def look(self, *rows: Stored, everything: bool = True) -> None:
         self.known.look(rows, everything=everything)
@@ -55,6 +55,19 @@ def test_nothing_is_told_while_trust_is_not_renewed() -> None:
     for _ in range(20):
         told.look()
     assert told.events == []
+
+
+def test_without_a_fence_what_was_there_before_may_be_gone() -> None:
+    """An earlier owner, paused after a publish, settles it when it wakes."""
+    told = Told(fenced=False)
+    told.look(row(1), row(2), everything=False)
+    told.known.note([row(1), row(2)])
+    told.look(row(1), row(2), row(3))
+    told.known.note([row(1), row(2), row(3)])
+    told.look(row(1), row(2), row(3), row(4))
+    told.known.note([row(1), row(2), row(3), row(4)])
+    told.look(row(2))
+    assert told.renew() == [vanished(4)]
 
 
 def test_what_is_published_or_parked_may_be_gone() -> None:

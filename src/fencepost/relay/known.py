@@ -7,6 +7,10 @@ nothing else that it could do for them.
 There is one other reason: somebody else owns the lane, has published them and settled them, and this owner, paused or
 cut off, does not know it yet. So nothing is told before trust has been renewed twice. The second renewal began after
 the look, and shows that the lane still has this owner.
+
+And without a fence an earlier owner may come back: what it had in hand when it was replaced it may have published all
+the same, and settles it then. Receipts would name that. Where the broker has none, nothing is told of the rows that are
+there at the first look which reaches the end; what comes later no earlier owner has read.
 """
 
 from __future__ import annotations
@@ -27,10 +31,13 @@ _RENEWALS = 2
 
 
 class Known:
-    """The rows of one term. ``trusted_until_s`` tells when the owner's trust ends, by the monotonic clock."""
+    """The rows of one term. ``trusted_until_s`` tells when the owner's trust ends, by the monotonic clock. ``fenced``:
+    no earlier owner can publish any more, and receipts name what it has published.
+    """
 
-    def __init__(self, lane: str, observer: Observer, trusted_until_s: Callable[[], float]) -> None:
+    def __init__(self, lane: str, observer: Observer, trusted_until_s: Callable[[], float], *, fenced: bool) -> None:
         self._lane, self._observer, self._trusted_until_s = lane, observer, trusted_until_s
+        self._inherited: set[tuple[Position, str]] | None = set() if fenced else None
         self._rows: dict[Position, str] = {}
         self._gone: list[tuple[Position, str]] = []
         self._renewals = 0
@@ -38,7 +45,10 @@ class Known:
 
     def note(self, rows: Sequence[Stored]) -> None:
         """These were read, and nobody has them in hand."""
-        noted = [(m.position, m.id) for m in rows[: max(0, ROWS_MAX - len(self._rows))]]
+        if self._inherited is None:
+            return
+        own = [row for m in rows if (row := (m.position, m.id)) not in self._inherited]
+        noted = own[: max(0, ROWS_MAX - len(self._rows))]
         self._rows.update(noted)
         if self._gone:  # a database that fell back, and came back
             self._gone = [row for row in self._gone if row not in noted]
@@ -59,6 +69,8 @@ class Known:
 
     def look(self, rows: Sequence[Stored], *, everything: bool) -> None:
         """Compare with what was read from the bottom just now; ``everything`` means that no more rows wait."""
+        if self._inherited is None and everything:
+            self._inherited = {(m.position, m.id) for m in rows}
         missing = self._missing(rows, everything=everything) if self._rows else []
         if missing:
             for position, _ in missing:

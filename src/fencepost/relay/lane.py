@@ -102,7 +102,7 @@ class LaneRun:
         self._handoff: Handoff | None = None
         self._session: Session | None = None
         self._order = Order(self._clock, one_per_key=not self._fenced)
-        self._known = Known(lane.name, parts.observer, self._trusted_until_s)
+        self._known = Known(lane.name, parts.observer, self._trusted_until_s, fenced=self._fenced)
         self._ends: list[asyncio.Future[Any]] = []
         self._silence = Silence(lane.name, self._observer, self._clock)
 
