@@ -122,7 +122,7 @@ class _Torture:
         stack.push_async_callback(self._direct.close)
         await stack.enter_async_context(self._monitor)
         routes = await self._routes()
-        can = possible(routes, self._targets, self._options)
+        can = possible(routes, self._targets, self._options, ends_sessions=self._direct.ends_sessions)
         self._schedule = draw(self._seed, self._options.seconds, can, self._options.every_s, self._options.ttl_s)
         self._relays = Relays(self._fleet, routes, self._env(), self._clock)
         stack.push_async_callback(self._relays.close)
@@ -208,7 +208,7 @@ class _Torture:
             schedule=self._schedule,
             struck=tuple(self._faults.struck),
             failovers=tuple(self._faults.failovers),
-            impossible=tuple(impossible(routes, self._targets, options)),
+            impossible=tuple(impossible(routes, self._targets, options, ends_sessions=self._direct.ends_sessions)),
             told=dict(self._logs.told),
             other_lines=tuple(self._logs.other_lines),
             writers=dict(self._writers.done),

@@ -27,13 +27,13 @@ class Targets:
     """The broker, where its processes are the command's own."""
 
 
-def possible(routes: Routes, targets: Targets, options: TortureOptions) -> Possible:
-    """What a schedule may have in it."""
+def possible(routes: Routes, targets: Targets, options: TortureOptions, *, ends_sessions: bool) -> Possible:
+    """What a schedule may have in it. ``ends_sessions``: the database can."""
     network = tuple(server for server, route in routes.items() if not route.why_not)
     return Possible(
         network=network,
         writers="database" in network,
-        terminate="database" in network,
+        terminate=ends_sessions and "database" in network,
         restart=tuple(sorted(targets.restart)),
         nodes=NODES if targets.cluster is not None else 0,
         stutter=targets.stutter is not None,
@@ -42,13 +42,15 @@ def possible(routes: Routes, targets: Targets, options: TortureOptions) -> Possi
     )
 
 
-def impossible(routes: Routes, targets: Targets, options: TortureOptions) -> list[str]:
+def impossible(routes: Routes, targets: Targets, options: TortureOptions, *, ends_sessions: bool) -> list[str]:
     """Which faults were left out on these servers, and why."""
     found = [
         f"cut, hold, half-open, slow, narrow to the {server}: {route.why_not}"
         for server, route in routes.items()
         if route.why_not
     ]
+    if not ends_sessions and not routes["database"].why_not:
+        found.append("terminate of the database: no user may end the sessions of others there")
     replaced: dict[Server, object] = {"database": targets.pair, "broker": targets.cluster}
     found += [
         f"restart of the {server}: the command was not told how (--restart-{server})"
