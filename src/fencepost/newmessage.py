@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.errors import MessageRefused
@@ -52,6 +52,19 @@ class NewMessage(NamedTuple):
     id: str | None = None
     occurred_at: datetime | None = None
     available_at: datetime | None = None
+
+
+class Attributes(TypedDict, total=False):
+    """What every ``add`` takes besides topic and payload, by name; ``NewMessage`` says what each of them is."""
+
+    key: str | None
+    type: str
+    headers: Mapping[str, str] | None
+    version: int | None
+    content_type: str | None
+    id: str | None
+    occurred_at: datetime | None
+    available_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

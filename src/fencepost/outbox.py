@@ -11,16 +11,15 @@ anything, and nothing talks to a broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import Unpack, get_args
 
 from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.errors import ConfigurationError
 from fencepost.flows import run, run_async
 from fencepost.message import Message
-from fencepost.newmessage import JSON, Encoder, MessageMaker, NewMessage, name_of_class
+from fencepost.newmessage import JSON, Attributes, Encoder, MessageMaker, NewMessage, name_of_class
 from fencepost.sql.adding import OutboxWriter
 from fencepost.sql.outbox import Versions
 from fencepost.sql.transaction import Awaiting, Blocking, Joined, UnitOfWork
@@ -78,15 +77,7 @@ class Outbox(_Adding):
         tx: object,
         topic: str,
         payload: object,
-        *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Message:
         """Add one message to the transaction ``tx``; the arguments are those of ``NewMessage``.
 
@@ -96,7 +87,7 @@ class Outbox(_Adding):
         Raises MessageRefused, NoTransaction, ConfigurationError, VersionConflict and SchemaMissing before anything was
         written (with a session the flush raises the last two), and the driver's own errors.
         """
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return self._write(tx, [self._message(new)])[0]
 
     def add_all(self, tx: object, messages: Iterable[NewMessage]) -> list[Message]:
@@ -127,18 +118,10 @@ class AsyncOutbox(_Adding):
         tx: object,
         topic: str,
         payload: object,
-        *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Message:
         """The same as ``Outbox.add``."""
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return (await self._write(tx, [self._message(new)]))[0]
 
     async def add_all(self, tx: object, messages: Iterable[NewMessage]) -> list[Message]:

@@ -35,7 +35,9 @@ _MARIADB_SESSIONS = sa.text(
 
 
 class Database(Protocol):
-    """Where orders are kept."""
+    """Where orders are kept. ``ends_sessions``: ``end_sessions`` ends any."""
+
+    ends_sessions: bool
 
     async def run(self, work: Work[T], *, keep: bool = True, open_s: float = 0.0) -> T:
         """Run ``work`` in a transaction of its own, which is committed, or rolled back where ``keep`` is False.
@@ -80,6 +82,8 @@ def _translated() -> Iterator[None]:
 class _Sqlite:
     """A file. Work is done in threads: one costs less than many small awaits, and there is no server to wait for."""
 
+    ends_sessions = False
+
     def __init__(self, url: str) -> None:
         self._engine = sa.create_engine(sa.make_url(url).set(drivername="sqlite"))
         event.listen(self._engine, "connect", _share)
@@ -115,6 +119,8 @@ def _share(connection: object, _: object) -> None:
 
 class _Postgresql:
     """A server."""
+
+    ends_sessions = True
 
     def __init__(self, url: str) -> None:
         from fencepost.databases.postgresql.connection import dsn_of  # it understands every URL that the relay does
@@ -152,6 +158,8 @@ class _Postgresql:
 
 class _Mariadb:
     """A server: MariaDB or MySQL."""
+
+    ends_sessions = True
 
     def __init__(self, url: str) -> None:
         from fencepost.databases.mariadb.faults import ERRORS, fault_of

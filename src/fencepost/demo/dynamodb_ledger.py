@@ -55,6 +55,8 @@ class _Getting:
 class DynamoDatabase:
     """``fencepost.demo.databases.Database`` says what each call promises; work gets a basket."""
 
+    ends_sessions = False
+
     def __init__(self, url: str) -> None:
         self._client = Client(address_of(url), _TIMEOUT_S, SYSTEM_CLOCK)
 

@@ -37,6 +37,8 @@ class MongoDatabase:
     each is a transaction of its own.
     """
 
+    ends_sessions = False
+
     def __init__(self, url: str) -> None:
         address = parse(url)
         self._embedded = name_of("database", url) == EMBEDDED

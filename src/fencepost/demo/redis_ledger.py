@@ -41,6 +41,8 @@ def _translated() -> Iterator[None]:
 class RedisDatabase:
     """``fencepost.demo.databases.Database`` says what each call promises; work gets a pipeline."""
 
+    ends_sessions = True
+
     def __init__(self, url: str) -> None:
         self._client = _client(url)
 

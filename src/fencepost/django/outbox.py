@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from typing import Unpack
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from fencepost.django import settings
 from fencepost.errors import SchemaMissing
 from fencepost.message import Message
-from fencepost.newmessage import NewMessage
+from fencepost.newmessage import Attributes, NewMessage
 from fencepost.outbox import Outbox
 
 
@@ -22,15 +22,8 @@ class DjangoOutbox:
         topic: str,
         payload: object,
         *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
         using: str | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Message:
         """Add one message to the transaction that is open on the database ``using``; the rest is as in ``NewMessage``.
 
@@ -40,7 +33,7 @@ class DjangoOutbox:
         Raises MessageRefused, NoTransaction, ConfigurationError, VersionConflict and SchemaMissing before anything was
         written, and Django's own database errors.
         """
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return self.add_all([new], using=using)[0]
 
     def add_all(self, messages: Iterable[NewMessage], *, using: str | None = None) -> Sequence[Message]:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Unpack, cast
 
 from fencepost.databases.dynamodb import races
 from fencepost.databases.dynamodb.entity import Entity
@@ -24,7 +23,7 @@ from fencepost.databases.dynamodb.tables import SETTINGS, delayed_key, entity_ke
 from fencepost.errors import ConfigurationError, Contention, MessageRefused, SchemaMissing, VersionConflict
 from fencepost.flows import Flow, run, run_async
 from fencepost.message import Message, microseconds, slot_of
-from fencepost.newmessage import MessageMaker, NewMessage, name_of_class
+from fencepost.newmessage import Attributes, MessageMaker, NewMessage, name_of_class
 
 ACTIONS_MAX = 100
 """Writes of one transaction that DynamoDB takes."""
@@ -166,22 +165,14 @@ class DynamoTransaction(_Transaction):
         self,
         topic: str,
         payload: object,
-        *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Message:
         """Add one message; the arguments are those of ``NewMessage``. Returns it with its version.
 
         A message with a key reads its entity's item, once in each transaction. Raises MessageRefused, VersionConflict
         and SchemaMissing, after which the transaction is as it was before, and the client's own errors.
         """
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return run(self._add(new), self._ask)
 
     def _ask(self, request: Request) -> Answer:
@@ -199,18 +190,10 @@ class AsyncDynamoTransaction(_Transaction):
         self,
         topic: str,
         payload: object,
-        *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Message:
         """The same as ``DynamoTransaction.add``."""
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return await run_async(self._add(new), self._ask)
 
     async def _ask(self, request: Request) -> Answer:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import ConfigurationError as NoDefaultDatabase
@@ -26,7 +25,7 @@ from fencepost.databases.mongodb.records import fields_of
 from fencepost.errors import ConfigurationError, NoTransaction, VersionConflict
 from fencepost.flows import Flow, run, run_async
 from fencepost.message import Message, slot_of
-from fencepost.newmessage import JSON, Encoder, MessageMaker, NewMessage, name_of_class
+from fencepost.newmessage import JSON, Attributes, Encoder, MessageMaker, NewMessage, name_of_class
 
 Entity = tuple[str, str]
 """Topic and key."""
@@ -117,15 +116,7 @@ class MongoOutbox(_Adding):
         session: ClientSession,
         topic: str,
         payload: object,
-        *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Message:
         """Add one message to the transaction that ``session`` has open; the arguments are those of ``NewMessage``.
 
@@ -135,7 +126,7 @@ class MongoOutbox(_Adding):
         Raises MessageRefused, NoTransaction, ConfigurationError, VersionConflict (the transaction has to be aborted),
         and the driver's own errors.
         """
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return self.add_all(session, [new])[0]
 
     def add_all(self, session: ClientSession, messages: Iterable[NewMessage]) -> list[Message]:
@@ -170,18 +161,10 @@ class AsyncMongoOutbox(_Adding):
         session: AsyncClientSession,
         topic: str,
         payload: object,
-        *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Message:
         """The same as ``MongoOutbox.add``."""
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return (await self.add_all(session, [new]))[0]
 
     async def add_all(self, session: AsyncClientSession, messages: Iterable[NewMessage]) -> list[Message]:

@@ -13,8 +13,7 @@ every client that takes an update. What these calls return is used once: a repea
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.databases.mongodb.embedded.document import DOCUMENT
@@ -22,7 +21,7 @@ from fencepost.databases.mongodb.embedded.fields import Field
 from fencepost.databases.mongodb.positions import Ticks
 from fencepost.databases.mongodb.records import fields_of
 from fencepost.errors import ConfigurationError
-from fencepost.newmessage import JSON, Encoder, MessageMaker, NewMessage, name_of_class
+from fencepost.newmessage import JSON, Attributes, Encoder, MessageMaker, NewMessage, name_of_class
 
 _STAND_IN = "document"  # for the check of a message whose key is not known here
 
@@ -51,16 +50,9 @@ class EmbeddedOutbox:
         topic: str,
         payload: object,
         *,
-        key: str | None = DOCUMENT,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
         set: Mapping[str, object] | None = None,  # noqa: A002
         changes: Mapping[str, Mapping[str, object]] | None = None,
+        **attributes: Unpack[Attributes],
     ) -> dict[str, Any]:
         """An update of one document that adds one message to it: for update_one, find_one_and_update, UpdateOne.
 
@@ -71,7 +63,8 @@ class EmbeddedOutbox:
 
         Raises MessageRefused, and ConfigurationError for changes that cannot be part of it.
         """
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        attributes.setdefault("key", DOCUMENT)
+        new = NewMessage(topic, payload, **attributes)
         return self.update_all([new], set=set, changes=changes)
 
     def update_all(
@@ -104,22 +97,15 @@ class EmbeddedOutbox:
         document: Mapping[str, Any],
         topic: str,
         payload: object,
-        *,
-        key: str | None = DOCUMENT,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> dict[str, Any]:
         """A copy of a new document with one message in it: for insert_one, insert_many, InsertOne.
 
         The arguments are those of ``update``. Raises MessageRefused, and ConfigurationError where the document has
         messages already.
         """
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        attributes.setdefault("key", DOCUMENT)
+        new = NewMessage(topic, payload, **attributes)
         return self.insert_all(document, [new])
 
     def insert_all(self, document: Mapping[str, Any], messages: Iterable[NewMessage]) -> dict[str, Any]:

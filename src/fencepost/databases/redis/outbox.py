@@ -12,10 +12,9 @@ Pipelines of ``redis`` and of ``redis.asyncio`` alike: adding only queues a comm
 from __future__ import annotations
 
 import weakref
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.databases.redis import entry, pipelines
@@ -23,7 +22,7 @@ from fencepost.databases.redis.keys import keys_of
 from fencepost.databases.redis.scripts import ADD, ADD_ONE
 from fencepost.errors import ConfigurationError, VersionConflict
 from fencepost.message import Message
-from fencepost.newmessage import JSON, Encoder, MessageMaker, NewMessage
+from fencepost.newmessage import JSON, Attributes, Encoder, MessageMaker, NewMessage
 from fencepost.resp.script import HEADER
 
 Versions = Literal["counter", "position"]
@@ -83,15 +82,7 @@ class RedisOutbox:
         pipe: object,
         topic: str,
         payload: object,
-        *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Message:
         """Queue one message in the transaction of ``pipe``; the arguments are those of ``NewMessage``.
 
@@ -99,7 +90,7 @@ class RedisOutbox:
         at the message's place. One's own ``version`` needs ``watch`` before. Raises MessageRefused, NoTransaction,
         ConfigurationError and VersionConflict; then nothing is queued.
         """
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return self.add_all(pipe, [new])[0]
 
     def add_all(self, pipe: object, messages: Iterable[NewMessage]) -> list[Message]:
@@ -131,18 +122,10 @@ class RedisOutbox:
         self,
         topic: str,
         payload: object,
-        *,
-        key: str | None = None,
-        type: str = "message",  # noqa: A002
-        headers: Mapping[str, str] | None = None,
-        version: int | None = None,
-        content_type: str | None = None,
-        id: str | None = None,  # noqa: A002
-        occurred_at: datetime | None = None,
-        available_at: datetime | None = None,
+        **attributes: Unpack[Attributes],
     ) -> Prepared:
         """A message for a script of one's own; see ``script``. Raises MessageRefused."""
-        new = NewMessage(topic, payload, key, type, headers, version, content_type, id, occurred_at, available_at)
+        new = NewMessage(topic, payload, **attributes)
         return self._prepared(self._make(new))
 
     @staticmethod
