@@ -175,8 +175,7 @@ async def test_a_stream_that_doubles_is_named_with_its_remedy(place: Place) -> N
             if isinstance(result, BaseException):
                 break
         else:
-            # A race of the server's own that nobody can force; what is said of it is tested in test_nats_parts as well.
-            pytest.skip("this server did not double in 100 races: without that fault there is nothing to tell")
+            pytest.skip("nobody can force this race of the server's own; test_nats_parts tests what is said of it, too")
     assert isinstance(result, RetryError)
     assert "10176" in str(result)
     assert "restart the server" in result.remedy

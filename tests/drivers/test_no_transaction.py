@@ -144,9 +144,7 @@ def test_sqlite3(sqlite: Place) -> None:
     assert [row["payload"] for row in sqlite.rows()] == [b"2"]
 
 
-@pytest.mark.skipif(
-    sys.version_info < (3, 12), reason="sqlite3 has the attribute since Python 3.12: there is nothing to read before"
-)
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12 sqlite3 has no such attribute to look at")
 @pytest.mark.parametrize("autocommit", [True, False])
 def test_sqlite3_with_the_attribute_autocommit(sqlite: Place, autocommit: bool) -> None:
     outbox = Outbox(**sqlite.names)

@@ -33,7 +33,7 @@ PAYLOADS = [
 
 def options_of(way: Way, place: Place, versions: Versions) -> dict[str, Any]:
     if way.database == "mariadb" and versions == "position":
-        pytest.skip("MariaDB refuses versions by position (test_no_transaction.py)")
+        pytest.skip("MariaDB refuses versions by position, which test_no_transaction.py tests")
     return {"versions": versions, **place.names}
 
 

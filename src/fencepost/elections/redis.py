@@ -12,12 +12,11 @@ Settings: ``session_evidence`` is "auto" (the default: the owner's channel tells
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from fencepost.clock import Clock
+from fencepost.elections.bells import Bells, rung
 from fencepost.elections.redis_link import LeaseLinks
 from fencepost.errors import AccessDenied, ConfigurationError, RetryError
 from fencepost.ports import Holder, LeaseOptions, Term
@@ -89,11 +88,11 @@ class RedisLeaseStore:
 
     def __init__(self, options: LeaseOptions) -> None:
         self._wants_evidence = _wants_evidence(options.settings)
-        self._links = LeaseLinks(options, self._ring)
+        self._bells = Bells()
+        self._links = LeaseLinks(options, self._bells.ring)
         self._prefix = f"{options.prefix}lease:"
         self._clock: Clock = options.clock
         self._held: dict[str, Term] = {}
-        self._bells: set[tuple[str, asyncio.Event]] = set()
 
     async def open(self) -> None:
         """See LeaseStore."""
@@ -136,7 +135,7 @@ class RedisLeaseStore:
     async def wait(self, name: str, timeout_s: float) -> None:
         """See LeaseStore. The owner is woken when somebody else takes the lease, or when its connection ends."""
         until_s = self._clock.monotonic() + timeout_s
-        with self._bell(name) as bell:
+        with self._bells.hung(self._news(name)) as bell:
             await (await self._links.listener()).subscribe(self._news(name))
             while (left_s := until_s - self._clock.monotonic()) > 0:
                 found = await self._run(_LOOK, name)
@@ -146,9 +145,9 @@ class RedisLeaseStore:
                 held = self._held.get(name)
                 if held is not None:
                     if held.token == int(found[1]) and self._links.listens:
-                        await _rung(bell, pause_s)
+                        await rung(bell, pause_s)
                     return
-                if await _rung(bell, min(pause_s, self._between_looks_s())):
+                if await rung(bell, min(pause_s, self._between_looks_s())):
                     return
 
     async def holder(self, name: str) -> Holder | None:
@@ -164,7 +163,7 @@ class RedisLeaseStore:
         """See LeaseStore."""
         self._held.clear()
         await self._links.close()
-        self._ring(None)
+        self._bells.ring(None)
 
     # -- the inside ---------------------------------------------------------------------------------------------------
 
@@ -200,30 +199,6 @@ class RedisLeaseStore:
     def _between_looks_s(self) -> float:
         low_s, high_s = _LOOK_EVERY_S
         return low_s + (high_s - low_s) * self._clock.random()
-
-    @contextmanager
-    def _bell(self, name: str) -> Iterator[asyncio.Event]:
-        hung = (self._news(name), asyncio.Event())
-        self._bells.add(hung)
-        try:
-            yield hung[1]
-        finally:
-            self._bells.discard(hung)
-
-    def _ring(self, channel: str | None) -> None:
-        """Wake those who wait for a lease; None: for any."""
-        for waited_for, bell in self._bells:
-            if channel in {None, waited_for}:
-                bell.set()
-
-
-async def _rung(bell: asyncio.Event, timeout_s: float) -> bool:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await bell.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def _us(seconds: float) -> int:

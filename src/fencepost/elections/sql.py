@@ -9,10 +9,11 @@ Settings: ``session_evidence`` is "auto" (the default: wherever it can be had) o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from fencepost.elections.bells import Bells, rung
 from fencepost.elections.sql_databases import Database
 from fencepost.elections.sql_kinds import database
 from fencepost.errors import AccessDenied, Contention
@@ -37,7 +38,7 @@ class SqlLeaseStore:
         self._link = Link(database.engine, database.place, self._opened, database.abort)
         self._evidence: SessionEvidence = NoEvidence()
         self._held: dict[str, tuple[Term, float]] = {}  # and the monotonic time when it ends, if it is not renewed
-        self._bells: set[tuple[str, asyncio.Event]] = set()
+        self._bells = Bells()
 
     @property
     def session_evidence(self) -> str:
@@ -98,7 +99,7 @@ class SqlLeaseStore:
             raise
         finally:
             self._forget(term)
-        self._ring(term.name)
+        self._bells.ring(term.name)
 
     async def wait(self, name: str, timeout_s: float) -> None:
         """Wait until the lease may be free; see LeaseStore.
@@ -107,11 +108,11 @@ class SqlLeaseStore:
         statement.
         """
         until_s = self._clock.monotonic() + timeout_s
-        with self._bell(name) as bell:
+        with self._bells.hung(name) as bell:
             while (left_s := until_s - self._clock.monotonic()) > 0:
                 held_for_s = self._held_for_s(name)
                 if held_for_s > 0:
-                    if not self._link.up or await _rung(bell, min(left_s, held_for_s)):
+                    if not self._link.up or await rung(bell, min(left_s, held_for_s)):
                         return
                     continue
                 row = await self._look(name)
@@ -131,7 +132,7 @@ class SqlLeaseStore:
         """Close the connection; see LeaseStore."""
         await self._link.close()
         self._evidence.close()
-        self._ring(None)
+        self._bells.ring(None)
 
     # -- terms ---------------------------------------------------------------------------------------------------------
 
@@ -192,10 +193,10 @@ class SqlLeaseStore:
         if not (row.session and self._evidence.free_of_charge):
             low_s, high_s = self._database.look_every_s
             pause_s = low_s + (high_s - low_s) * self._clock.random()
-            return await _rung(bell, min(pause_s, row.remaining_s, left_s))
+            return await rung(bell, min(pause_s, row.remaining_s, left_s))
         until_s = self._clock.monotonic() + min(row.remaining_s, left_s)
         while (rest_s := until_s - self._clock.monotonic()) > 0:
-            if await _rung(bell, min(_PROBE_S, rest_s)):
+            if await rung(bell, min(_PROBE_S, rest_s)):
                 return True
             seen = await self._evidence.seen(name, row.token)
             if seen is not Seen.ALIVE:
@@ -207,29 +208,14 @@ class SqlLeaseStore:
         async with self._statement(wait_s + self._timeout_s):
             return await self._evidence.gone_within(name, row.token, wait_s)
 
-    @contextmanager
-    def _bell(self, name: str) -> Iterator[asyncio.Event]:
-        hung = (name, asyncio.Event())
-        self._bells.add(hung)
-        try:
-            yield hung[1]
-        finally:
-            self._bells.discard(hung)
-
-    def _ring(self, name: str | None) -> None:
-        """Wake those who wait for a lease; None: for any."""
-        for waited_for, bell in self._bells:
-            if name in {None, waited_for}:
-                bell.set()
-
     # -- the connection ------------------------------------------------------------------------------------------------
 
     async def _opened(self, wire: Wire) -> None:
         def lost() -> None:
             wire.broken = True
-            self._ring(None)
+            self._bells.ring(None)
 
-        self._evidence = await self._database.opened(wire, self._ring, lost)
+        self._evidence = await self._database.opened(wire, self._bells.ring, lost)
 
     @asynccontextmanager
     async def _statement(self, timeout_s: float) -> AsyncIterator[Wire]:
@@ -244,15 +230,6 @@ class SqlLeaseStore:
 
 def _exact(term: Term) -> dict[str, object]:
     return {"name_": term.name, "owner_": term.owner, "token_": term.token}
-
-
-async def _rung(bell: asyncio.Event, timeout_s: float) -> bool:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await bell.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def lease_store(options: LeaseOptions) -> SqlLeaseStore:

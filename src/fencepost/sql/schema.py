@@ -73,12 +73,8 @@ def additions(t: Tables, dialect: Dialect) -> Mapping[str, str]:
     if "settled_at" not in t.outbox.c:
         return {}
     column, index = t.outbox.c.settled_at, settled_index(t.outbox)
-    kind = column.type.compile(dialect=dialect)
-    added = f"ALTER TABLE {quoted(t.outbox, dialect)} ADD COLUMN {column.name} {kind}"
-    return {
-        f"{t.outbox.fullname}.{column.name}": added,
-        str(index.name): _text(CreateIndex(index, if_not_exists=dialect.name not in MARIADB), dialect),
-    }
+    columns = {each.name for each in t.outbox.columns} - {column.name}
+    return incomplete(t.outbox, dialect, columns, {str(each.name) for each in t.outbox.indexes} - {str(index.name)})
 
 
 def lacking(t: Tables, dialect: Dialect, columns: Collection[str], indexes: Collection[str]) -> Mapping[str, str]:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from copy import copy
-from typing import Any, Self, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import asyncmy
 import sqlalchemy as sa
 from sqlalchemy.dialects.mysql import asyncmy as sqlalchemy_asyncmy
 
 from fencepost.databases.mariadb.faults import ERRORS, fault_of
-from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError, Unavailable
+from fencepost.errors import FencepostError
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
-from fencepost.sql.existing.columns import Described
-from fencepost.sql.existing.statements import existing_statements
-from fencepost.sql.faults import SILENT
 from fencepost.sql.mariadb_address import ISOLATION, connect_arguments, place_of, session_settings
-from fencepost.sql.source import source_statements
-from fencepost.sql.tables import tables
+from fencepost.sql.place import OnServer, SqlOutbox
 
-T = TypeVar("T")
 Rows = Sequence[tuple[Any, ...]]
 
+_THERE = "SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'"
 _COLUMNS = "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
 _INDEXES = "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
 
@@ -77,23 +71,15 @@ class Connection:
         return await self._prepared[text].execute(arguments)
 
 
-class Outbox:
-    """One outbox. ``place`` names it in errors, without a password."""
+class Outbox(SqlOutbox, OnServer):
+    """One outbox."""
+
+    errors = ERRORS
 
     def __init__(self, options: DatabaseOptions) -> None:
-        self.options = options
         self._arguments = connect_arguments(options.url)
-        self.place = place_of(options.url)
-        self.dialect = sqlalchemy_asyncmy.dialect(paramstyle="qmark")
-        existing = options.table is not None
-        marked = options.settle == "mark" and not existing
-        self.tables = tables(schema=options.schema, prefix=options.prefix, marked=marked, existing=existing)
-        self.statements = source_statements(self.tables, self.dialect)
+        super().__init__(options, place_of(options.url), sqlalchemy_asyncmy.dialect(paramstyle="qmark"))
         self.database: str = options.schema or self._arguments["database"]
-
-    def quoted(self, table: sa.Table) -> str:
-        """A table's name as it is written in a statement."""
-        return ddl.quoted(table, self.dialect)
 
     async def open(self) -> Connection:
         """A new connection. Whoever calls keeps the deadline and maps the errors."""
@@ -108,37 +94,19 @@ class Outbox:
             raise
         return connection
 
-    def described(self, found: Described) -> Self:
-        """The same, with the statements of an existing table. Raises FixError where it cannot be an outbox."""
-        other = copy(self)
-        other.statements = existing_statements(self.place, self.options, self.tables, found, self.dialect)
-        return other
+    async def missing(self, connection: Connection) -> list[sa.Table]:
+        """See SqlOutbox."""
+        there = {str(name) for (name,) in await connection.rows(_THERE, self.database)}
+        folded = {name.lower() for name in there}  # where the server's file system knows no case, nor do its tables
+        tables = ddl.all_tables(self.tables)
+        return [table for table in tables if table.name not in there and table.name.lower() not in folded]
 
-    async def lacking(self, connection: Connection, tables: Sequence[sa.Table]) -> Mapping[str, str]:
-        """What tables that are there lack of their columns and indexes, and the DDL that adds it."""
-        found: dict[str, str] = {}
-        for table in tables:
-            place = (self.database, table.name)
-            given = [[str(name) for (name,) in await connection.rows(text, *place)] for text in (_COLUMNS, _INDEXES)]
-            found |= ddl.incomplete(table, self.dialect, *given)
-        return found
+    async def parts(self, connection: Connection, table: sa.Table) -> tuple[list[str], list[str]]:
+        """See SqlOutbox."""
+        place = (self.database, table.name)
+        columns, indexes = await connection.rows(_COLUMNS, *place), await connection.rows(_INDEXES, *place)
+        return [str(name) for (name,) in columns], [str(name) for (name,) in indexes]
 
-    async def in_time(self, call: Awaitable[T]) -> T:
-        """Await what works on new connections of its own. Raises FixError, Unavailable or DeadlineExceeded."""
-        try:
-            async with asyncio.timeout(self.options.timeout_s):
-                return await call
-        except FencepostError:
-            raise
-        except ERRORS as error:
-            fault = self.fault_of(error)
-            if isinstance(fault, ConnectionLost):
-                fault = Unavailable(fault.what, remedy=fault.remedy)
-            raise fault from error
-
-    def fault_of(self, error: BaseException) -> FencepostError:
-        """The family of an error. One without a text is our own deadline."""
-        if isinstance(error, TimeoutError) and not str(error):
-            text = f"{self.place} did not answer within {self.options.timeout_s:g} s"
-            return DeadlineExceeded(text, remedy=SILENT)
+    def family(self, error: BaseException) -> FencepostError:
+        """See OnServer."""
         return fault_of(error, self.place)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-import sqlalchemy as sa
+from collections.abc import Awaitable, Callable, Sequence
 
 from fencepost.databases.mariadb.connection import Connection, Outbox
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
 
-_THERE = "SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'"
 _LOCK = "SELECT GET_LOCK('fencepost schema apply', ?)"
 _HAS_SCHEMA = "SELECT count(*) FROM information_schema.schemata WHERE schema_name = ?"
 
@@ -38,18 +35,7 @@ class MariadbSchema:
             connection.end()
 
     async def _missing(self, connection: Connection) -> list[str]:
-        missing = await self._missing_tables(connection)
-        return [*(table.fullname for table in missing), *await self._lacking(connection, missing)]
-
-    async def _lacking(self, connection: Connection, missing: Sequence[sa.Table]) -> Mapping[str, str]:
-        there = [table for table in ddl.all_tables(self._outbox.tables) if table not in missing]
-        return await self._outbox.lacking(connection, there)
-
-    async def _missing_tables(self, connection: Connection) -> list[sa.Table]:
-        there = {str(name) for (name,) in await connection.rows(_THERE, self._outbox.database)}
-        folded = {name.lower() for name in there}  # where the server's file system knows no case, nor do its tables
-        tables = ddl.all_tables(self._outbox.tables)
-        return [table for table in tables if table.name not in there and table.name.lower() not in folded]
+        return (await self._outbox.unmade(connection)).names
 
     async def _apply(self, connection: Connection) -> list[str]:
         """Says only what is missing: CREATE ... IF NOT EXISTS asks for rights even where it has nothing to do."""
@@ -58,9 +44,7 @@ class MariadbSchema:
         if create_schema and await connection.first(_HAS_SCHEMA, options.schema) == (0,):
             await connection.say(create_schema)
         await connection.first(_LOCK, self._outbox.options.timeout_s)  # not all that is said here may be said twice
-        missing = await self._missing_tables(connection)
-        lacking = await self._lacking(connection, missing)
-        made = [text for table in missing for text in ddl.table_statements(table, dialect)]
-        for statement in [*made, *ddl.repairs(lacking, self._outbox.place)]:
+        unmade = await self._outbox.unmade(connection)
+        for statement in unmade.statements():
             await connection.say(statement)
-        return [*(table.fullname for table in missing), *lacking]
+        return unmade.names

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -16,10 +16,10 @@ from asyncmy import errors
 
 from fencepost.databases.mariadb.connection import Connection, Outbox, Rows
 from fencepost.databases.mariadb.faults import ERRORS
-from fencepost.errors import ConnectionLost, DeadlineExceeded
 from fencepost.message import Position, Stored
 from fencepost.ports import Lane
 from fencepost.receipt import PositionRange, merged
+from fencepost.sql.session import ServerSession, Turns
 from fencepost.sql.source import LOWEST, shortened
 from fencepost.sql.watch import Watch
 
@@ -33,23 +33,15 @@ _NARROW = 16  # ranges up to this width are looked up position by position, whic
 _GOODBYE_S = 0.5
 
 
-class _Link:
-    """A connection, and whose turn it is."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.turn = asyncio.Lock()
-
-
-class MariadbSession:
+class MariadbSession(ServerSession):
     """``fencepost.ports.Session`` says what each call promises."""
 
     def __init__(self, outbox: Outbox, reader: Connection, writer: Connection) -> None:
+        super().__init__(outbox)
         self._outbox, self._statements = outbox, outbox.statements
-        self._reader, self._writer = _Link(reader), _Link(writer)
+        self._reader, self._writer = Turns(reader), Turns(writer)
         self._watch = Watch(outbox.options.clock)
         self._ended = asyncio.Event()
-        self._lost: str | None = None
         self._watching = [asyncio.ensure_future(self._end_with(link.connection)) for link in self._links]
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -155,7 +147,7 @@ class MariadbSession:
         self._end(self._lost)
 
     @property
-    def _links(self) -> tuple[_Link, _Link]:
+    def _links(self) -> tuple[Turns, Turns]:
         return self._reader, self._writer
 
     async def _end_with(self, connection: Connection) -> None:
@@ -168,27 +160,11 @@ class MariadbSession:
             link.connection.end()
         self._ended.set()
 
-    def _must_live(self) -> None:
-        if self._lost is not None:
-            raise ConnectionLost(f"{self._outbox.place}: {self._lost}")
-
-    async def _rows(self, link: _Link, text: str, *arguments: object) -> Rows:
+    async def _rows(self, link: Turns, text: str, *arguments: object) -> Rows:
         return await self._call(link, lambda connection: connection.rows(text, *arguments))
 
     async def _change(self, text: str, *arguments: object) -> int:
         return await self._call(self._writer, lambda connection: connection.change(text, *arguments))
-
-    async def _call(self, link: _Link, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """One call on one connection, in time. What leaves it unknown what the server did ends the session."""
-        self._must_live()
-        try:
-            async with asyncio.timeout(self._outbox.options.timeout_s), link.turn:
-                return await work(link.connection)
-        except ERRORS as error:
-            fault = self._outbox.fault_of(error)
-            if isinstance(fault, (ConnectionLost, DeadlineExceeded)):
-                self._end(fault.what.removeprefix(f"{self._outbox.place}: "))
-            raise fault from error
 
 
 NEXT = "SELECT AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"

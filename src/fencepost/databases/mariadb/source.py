@@ -61,7 +61,7 @@ class MariadbSource:
         return MariadbPurger(self._outbox, connection)
 
     async def _connect(self) -> MariadbSession:
-        reader, writer = await self._open_two()
+        reader, writer = await self._outbox.open_two(Connection.end)
         try:
             await self._check(reader, writer)
             return MariadbSession(self._outbox, reader, writer)
@@ -69,19 +69,6 @@ class MariadbSource:
             reader.end()
             writer.end()
             raise
-
-    async def _open_two(self) -> tuple[Connection, Connection]:
-        tasks = [asyncio.ensure_future(self._outbox.open()) for _ in range(2)]
-        try:
-            reader, writer = await asyncio.gather(*tasks)
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            for opened in await asyncio.gather(*tasks, return_exceptions=True):
-                if not isinstance(opened, BaseException):
-                    opened.end()
-            raise
-        return reader, writer
 
     async def _check(self, reader: Connection, writer: Connection) -> None:
         """Rows that are read in one server and settled in another would be published for ever."""

@@ -15,6 +15,7 @@ from typing import Any
 from pymongo.errors import PyMongoError
 
 from fencepost.databases.mongodb.connection import Line
+from fencepost.message import Position, Stored
 
 FIRST_WAIT_S = 0.002
 LOOKS_AWAKE = 5
@@ -39,6 +40,7 @@ class Waking:
         self._line = line
         self._watch, self._pipeline = watch, pipeline
         self._looks = 0
+        self._bottom: tuple[Position, ...] = ()
         self._listening: asyncio.Task[None] | None = None
         self._open = asyncio.Event()
         self._stop = asyncio.Event()
@@ -51,11 +53,15 @@ class Waking:
         self._line.bell.clear()
         self._looked.set()
 
-    def found(self, rows: int, *, new: bool) -> None:
-        """Take note of what it brought."""
+    def found(self, rows: Sequence[Stored], after: Position | None) -> None:
+        """Take note of what it brought. Rows that still stand there (they wait for something) are not new."""
+        ends = (rows[0].position, rows[-1].position) if rows else ()
+        new = bool(rows) and (after is not None or ends != self._bottom)
+        if after is None:
+            self._bottom = ends
         if new:
             self._looks = 0
-        if rows >= BUSY_ROWS:
+        if new and len(rows) >= BUSY_ROWS:
             self._stop.set()
 
     async def wait(self, timeout_s: float) -> None:

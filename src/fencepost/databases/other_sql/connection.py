@@ -11,11 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from fencepost.errors import ConfigurationError, ConnectionLost, DeadlineExceeded, FencepostError, FixError, Unavailable
+from fencepost.errors import ConfigurationError, FencepostError, FixError, Unavailable
 from fencepost.ports import DatabaseOptions
-from fencepost.sql.faults import SILENT, UNREACHABLE, fault_of
+from fencepost.sql.faults import fault_of
 from fencepost.sql.other import dialect_of
 from fencepost.sql.other_engine import engine_in, name_in, place_in, settle_in
+from fencepost.sql.place import OnServer
 from fencepost.sql.source_other import RelayStatements
 from fencepost.sql.tables import tables
 
@@ -28,8 +29,10 @@ ERRORS = (SQLAlchemyError, OSError, ValueError)
 GOODBYE_S = 0.5
 
 
-class Outbox:
+class Outbox(OnServer):
     """One outbox. ``place`` names it in errors, without a password."""
+
+    errors = ERRORS
 
     def __init__(self, options: DatabaseOptions) -> None:
         self.options = options
@@ -79,24 +82,8 @@ class Outbox:
         finally:
             await connection.rollback()
 
-    async def in_time(self, call: Awaitable[T]) -> T:
-        """Await what works on new connections of its own. Raises FixError, Unavailable or DeadlineExceeded."""
-        try:
-            async with asyncio.timeout(self.options.timeout_s):
-                return await call
-        except FencepostError:
-            raise
-        except ERRORS as error:
-            fault = self.fault_of(error)
-            if isinstance(fault, ConnectionLost):
-                fault = Unavailable(fault.what, remedy=fault.remedy or UNREACHABLE)
-            raise fault from error
-
-    def fault_of(self, error: BaseException) -> FencepostError:
-        """The family of an error. One without a text is our own deadline."""
-        if isinstance(error, TimeoutError) and not str(error):
-            text = f"{self.place} did not answer within {self.options.timeout_s:g} s"
-            return DeadlineExceeded(text, remedy=SILENT)
+    def family(self, error: BaseException) -> FencepostError:
+        """See OnServer."""
         known = fault_of(error, self.place) if isinstance(error, Exception) else None
         if known is None and isinstance(error, ValueError):
             known = FixError(f"{self.place}: {error}")  # a value that none of our writers has written

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from copy import copy
-from typing import Any, Self, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
@@ -13,20 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import asyncpg as sqlalchemy_asyncpg
 
 from fencepost.databases.postgresql.faults import ERRORS, fault_of
-from fencepost.errors import ConfigurationError, ConnectionLost, DeadlineExceeded, FencepostError, Unavailable
+from fencepost.errors import ConfigurationError, FencepostError
 from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import cockroachdb
 from fencepost.sql import schema as ddl
 from fencepost.sql.address import check_ports
-from fencepost.sql.existing.columns import Described
-from fencepost.sql.existing.statements import existing_statements
-from fencepost.sql.faults import SILENT, greeting
+from fencepost.sql.faults import greeting
 from fencepost.sql.outbox import channel
-from fencepost.sql.source import source_statements
-from fencepost.sql.tables import tables
-
-T = TypeVar("T")
+from fencepost.sql.place import OnServer, SqlOutbox
 
 _SETTINGS = """
     SET timezone = 'UTC';
@@ -43,6 +35,7 @@ _SETTINGS = """
     SET idle_in_transaction_session_timeout = {timeout_ms};
 """
 
+_ABSENT = "SELECT name FROM unnest($1::text[]) AS t (name) WHERE to_regclass(name) IS NULL"
 _COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped"
 _INDEXES = """
     SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
@@ -83,24 +76,17 @@ def dsn_of(url: str) -> str:
     return f"postgresql://{rest}?{urlencode({'application_name': 'fencepost', **terms})}"
 
 
-class Outbox:
-    """One outbox. ``place`` names it in errors, without a password."""
+class Outbox(SqlOutbox, OnServer):
+    """One outbox."""
+
+    errors = ERRORS
 
     def __init__(self, options: DatabaseOptions) -> None:
-        self.options = options
         self.dsn = dsn_of(options.url)
         parts = urlsplit(self.dsn)
-        self.place = f"PostgreSQL {parts.netloc.rpartition('@')[2]}{parts.path}"
-        self.dialect = sqlalchemy_asyncpg.dialect()  # type: ignore[no-untyped-call]
-        existing = options.table is not None
-        marked = options.settle == "mark" and not existing
-        self.tables = tables(schema=options.schema, prefix=options.prefix, marked=marked, existing=existing)
-        self.statements = source_statements(self.tables, self.dialect)
+        place = f"PostgreSQL {parts.netloc.rpartition('@')[2]}{parts.path}"
+        super().__init__(options, place, sqlalchemy_asyncpg.dialect())  # type: ignore[no-untyped-call]
         self.channel = channel(options.schema, options.prefix)
-
-    def quoted(self, table: sa.Table) -> str:
-        """A table's name as it is written in a statement."""
-        return ddl.quoted(table, self.dialect)
 
     async def open(self) -> Any:
         """A new connection. Whoever calls keeps the deadline and maps the errors."""
@@ -114,38 +100,18 @@ class Outbox:
             raise
         return connection
 
-    def described(self, found: Described) -> Self:
-        """The same, with the statements of an existing table. Raises FixError where it cannot be an outbox."""
-        other = copy(self)
-        other.statements = existing_statements(self.place, self.options, self.tables, found, self.dialect)
-        return other
+    async def missing(self, connection: Any) -> list[sa.Table]:
+        """See SqlOutbox."""
+        tables = ddl.all_tables(self.tables)
+        absent = {name for (name,) in await connection.fetch(_ABSENT, [self.quoted(table) for table in tables])}
+        return [table for table in tables if self.quoted(table) in absent]
 
-    async def lacking(self, connection: Any, tables: Sequence[sa.Table]) -> Mapping[str, str]:
-        """What tables that are there lack of their columns and indexes, and the DDL that adds it."""
-        found: dict[str, str] = {}
-        for table in tables:
-            name = self.quoted(table)
-            columns = [column for (column,) in await connection.fetch(_COLUMNS, name)]
-            indexes = [index for (index,) in await connection.fetch(_INDEXES, name)]
-            found |= ddl.incomplete(table, self.dialect, columns, indexes)
-        return found
+    async def parts(self, connection: Any, table: sa.Table) -> tuple[list[str], list[str]]:
+        """See SqlOutbox."""
+        name = self.quoted(table)
+        columns, indexes = await connection.fetch(_COLUMNS, name), await connection.fetch(_INDEXES, name)
+        return [name for (name,) in columns], [name for (name,) in indexes]
 
-    async def in_time(self, call: Awaitable[T]) -> T:
-        """Await what works on new connections of its own. Raises FixError, Unavailable or DeadlineExceeded."""
-        try:
-            async with asyncio.timeout(self.options.timeout_s):
-                return await call
-        except FencepostError:
-            raise
-        except ERRORS as error:
-            fault = self.fault_of(error)
-            if isinstance(fault, ConnectionLost):
-                fault = Unavailable(fault.what, remedy=fault.remedy)
-            raise fault from error
-
-    def fault_of(self, error: BaseException) -> FencepostError:
-        """The family of an error. One without a text is our own deadline."""
-        if isinstance(error, TimeoutError) and not str(error):
-            text = f"{self.place} did not answer within {self.options.timeout_s:g} s"
-            return DeadlineExceeded(text, remedy=SILENT)
+    def family(self, error: BaseException) -> FencepostError:
+        """See OnServer."""
         return fault_of(error, self.place)

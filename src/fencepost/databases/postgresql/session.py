@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.databases.postgresql.connection import Outbox
 from fencepost.databases.postgresql.faults import ERRORS
-from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError
+from fencepost.errors import FencepostError
 from fencepost.message import Position, Stored, microseconds
 from fencepost.ports import Lane
 from fencepost.receipt import PositionRange, merged
+from fencepost.sql.session import ServerSession, Turns
 from fencepost.sql.source import LOWEST, arrays, between, shortened
 from fencepost.sql.watch import Watch
-
-T = TypeVar("T")
 
 _LAST_DRAWN = "SELECT pg_sequence_last_value($1::text::regclass)"
 _DRAW = "SELECT max(nextval($1::text::regclass)) FROM generate_series(1, $2::bigint)"
@@ -35,24 +34,16 @@ _EARLIEST_US = microseconds(datetime.min.replace(tzinfo=UTC))
 _LATEST_US = microseconds(datetime.max.replace(tzinfo=UTC))
 
 
-class _Link:
-    """A connection, and whose turn it is."""
-
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
-        self.turn = asyncio.Lock()
-
-
-class PostgresqlSession:
+class PostgresqlSession(ServerSession):
     """``fencepost.ports.Session`` says what each call promises. ``sequence`` draws the positions."""
 
     def __init__(self, outbox: Outbox, reader: Any, writer: Any, sequence: str) -> None:
+        super().__init__(outbox)
         self._outbox, self._statements, self._sequence = outbox, outbox.statements, sequence
-        self._reader, self._writer = _Link(reader), _Link(writer)
+        self._reader, self._writer = Turns(reader), Turns(writer)
         self._watch = Watch(outbox.options.clock)
         self._bell = asyncio.Event()  # rung when a writer notifies, and when the session ends
         self._lane: Lane | None = None
-        self._lost: str | None = None
 
     async def begin(self) -> None:
         """Prepare both connections. Whoever calls keeps the deadline and maps the errors."""
@@ -191,22 +182,6 @@ class PostgresqlSession:
         for link in (self._reader, self._writer):
             link.connection.terminate()
         self._bell.set()
-
-    def _must_live(self) -> None:
-        if self._lost is not None:
-            raise ConnectionLost(f"{self._outbox.place}: {self._lost}")
-
-    async def _call(self, link: _Link, work: Callable[[Any], Awaitable[T]]) -> T:
-        """One call on one connection, in time. What leaves it unknown what the server did ends the session."""
-        self._must_live()
-        try:
-            async with asyncio.timeout(self._outbox.options.timeout_s), link.turn:
-                return await work(link.connection)
-        except ERRORS as error:
-            fault = self._outbox.fault_of(error)
-            if isinstance(fault, (ConnectionLost, DeadlineExceeded)):
-                self._end(fault.what.removeprefix(f"{self._outbox.place}: "))
-            raise fault from error
 
 
 async def _decode(connection: Any, kind: str, decoder: Callable[[Any], object], form: str) -> None:

@@ -59,7 +59,7 @@ class PostgresqlSource:
         return PostgresqlPurger(self._outbox, connection)
 
     async def _connect(self) -> PostgresqlSession:
-        reader, writer = await self._open_two()
+        reader, writer = await self._outbox.open_two(lambda connection: connection.terminate())
         try:
             await self._check_servers(reader, writer)
             await self._check_tables(writer)
@@ -70,19 +70,6 @@ class PostgresqlSource:
             writer.terminate()
             raise
         return session
-
-    async def _open_two(self) -> tuple[Any, Any]:
-        tasks = [asyncio.ensure_future(self._outbox.open()) for _ in range(2)]
-        try:
-            reader, writer = await asyncio.gather(*tasks)
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            for opened in await asyncio.gather(*tasks, return_exceptions=True):
-                if not isinstance(opened, BaseException):
-                    opened.terminate()
-            raise
-        return reader, writer
 
     async def _check_servers(self, reader: Any, writer: Any) -> None:
         """Rows that are read in one server and settled in another would be published for ever."""

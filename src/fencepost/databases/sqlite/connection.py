@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from threading import Thread
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 from zlib import crc32
 
@@ -23,11 +22,8 @@ from fencepost.plugins import name_of
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
 from fencepost.sql.address import file_in
-from fencepost.sql.existing.columns import Described
 from fencepost.sql.existing.sqlite import CRC
-from fencepost.sql.existing.statements import existing_statements
-from fencepost.sql.source import source_statements
-from fencepost.sql.tables import tables
+from fencepost.sql.place import SqlOutbox
 
 T = TypeVar("T")
 Work = Callable[[aiosqlite.Connection], Awaitable[T]]
@@ -54,20 +50,14 @@ def path_of(url: str) -> Path:
     return Path(name).absolute()
 
 
-class Outbox:
-    """One outbox. ``place`` names it in errors."""
+class Outbox(SqlOutbox):
+    """One outbox."""
 
     def __init__(self, options: DatabaseOptions) -> None:
         if options.schema is not None:
             raise ConfigurationError("SQLite has no schemas", remedy="leave schema away; prefix tells outboxes apart")
         self.path = path_of(options.url)
-        self.place = f"SQLite {self.path}"
-        self.options = options
-        self.dialect = sqlite.dialect()
-        existing = options.table is not None
-        marked = options.settle == "mark" and not existing
-        self.tables = tables(prefix=options.prefix, marked=marked, existing=existing)
-        self.statements = source_statements(self.tables, self.dialect)
+        super().__init__(options, f"SQLite {self.path}", sqlite.dialect())
 
     def identity(self) -> tuple[int, int] | None:
         """Which file stands there now; None where there is none."""
@@ -165,21 +155,11 @@ class Outbox:
         there = {name for (name,) in rows}
         return [table for table in ddl.all_tables(self.tables) if table.name not in there]
 
-    def described(self, found: Described) -> Self:
-        """The same, with the statements of an existing table. Raises FixError where it cannot be an outbox."""
-        other = copy(self)
-        other.statements = existing_statements(self.place, self.options, self.tables, found, self.dialect)
-        return other
-
-    async def lacking(self, connection: aiosqlite.Connection, tables: Sequence[sa.Table]) -> Mapping[str, str]:
-        """What tables that are there lack of their columns and indexes, and the DDL that adds it."""
-        found: dict[str, str] = {}
-        for table in tables:
-            columns = await connection.execute_fetchall("SELECT name FROM pragma_table_info(?)", (table.name,))
-            indexes = await connection.execute_fetchall("SELECT name FROM pragma_index_list(?)", (table.name,))
-            there = [[name for (name,) in rows] for rows in (columns, indexes)]
-            found |= ddl.incomplete(table, self.dialect, *there)
-        return found
+    async def parts(self, connection: aiosqlite.Connection, table: sa.Table) -> tuple[list[str], list[str]]:
+        """See SqlOutbox."""
+        columns = await connection.execute_fetchall("SELECT name FROM pragma_table_info(?)", (table.name,))
+        indexes = await connection.execute_fetchall("SELECT name FROM pragma_index_list(?)", (table.name,))
+        return [name for (name,) in columns], [name for (name,) in indexes]
 
 
 def _crc32(text: str) -> int:

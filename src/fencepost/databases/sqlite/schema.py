@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import aiosqlite
-import sqlalchemy as sa
 
 from fencepost.databases.sqlite.connection import Outbox
 from fencepost.ports import DatabaseOptions
@@ -35,19 +34,12 @@ class SqliteSchema:
         return await self._outbox.on_one(self._missing)
 
     async def _missing(self, connection: aiosqlite.Connection) -> list[str]:
-        missing = await self._outbox.missing(connection)
-        return [*(table.name for table in missing), *await self._lacking(connection, missing)]
-
-    async def _lacking(self, connection: aiosqlite.Connection, missing: Sequence[sa.Table]) -> Mapping[str, str]:
-        there = [table for table in ddl.all_tables(self._outbox.tables) if table not in missing]
-        return await self._outbox.lacking(connection, there)
+        return (await self._outbox.unmade(connection)).names
 
     async def _apply(self, connection: aiosqlite.Connection) -> Sequence[str]:
         await connection.execute("BEGIN IMMEDIATE")
-        missing = await self._outbox.missing(connection)
-        lacking = await self._lacking(connection, missing)
-        made = [text for table in missing for text in ddl.table_statements(table, self._outbox.dialect)]
-        for statement in [*made, *ddl.repairs(lacking, self._outbox.place)]:
+        unmade = await self._outbox.unmade(connection)
+        for statement in unmade.statements():
             await connection.execute(statement)
         await connection.commit()
-        return [*(table.name for table in missing), *lacking]
+        return unmade.names

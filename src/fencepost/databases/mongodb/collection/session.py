@@ -37,7 +37,6 @@ class CollectionSession:
         self._outbox = line.database[names.outbox]
         self._parked = line.database[names.parked]
         self._waking = Waking(line, self._outbox.watch, _NEWS)
-        self._bottom: tuple[Position, ...] = ()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -47,7 +46,7 @@ class CollectionSession:
         query = {**_publishable(lane), "_id": {"$gt": _LOWEST if after is None else str(after)}}
         documents = await self._line.call(lambda: self._find(query, {"slot": 0, "state": 0}, limit))
         rows = [stored(d, d["_id"], d.get("key"), d.get("version")) for d in documents]
-        self._note(rows, after)
+        self._waking.found(rows, after)
         return rows
 
     async def below(self, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
@@ -82,14 +81,6 @@ class CollectionSession:
     @property
     def _time_ms(self) -> int:
         return max(1, int(self._line.outbox.timeout_s * 1000))
-
-    def _note(self, rows: Sequence[Stored], after: Position | None) -> None:
-        """Rows that still stand there (they wait for something) are not new."""
-        ends = (rows[0].position, rows[-1].position) if rows else ()
-        new = bool(rows) and (after is not None or ends != self._bottom)
-        if after is None:
-            self._bottom = ends
-        self._waking.found(len(rows) if new else 0, new=new)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

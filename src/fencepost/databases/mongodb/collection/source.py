@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
 from fencepost.databases.mongodb import indexes
 from fencepost.databases.mongodb.collection.names import Names, State
 from fencepost.databases.mongodb.collection.schema import needed
 from fencepost.databases.mongodb.collection.session import CollectionSession
-from fencepost.databases.mongodb.connection import Line, Outbox
-from fencepost.databases.mongodb.deployment import check_transactions, has_streams
+from fencepost.databases.mongodb.connection import Line
+from fencepost.databases.mongodb.deployment import check_transactions
+from fencepost.databases.mongodb.source import MongoSource
 from fencepost.errors import ConfigurationError, SchemaMissing
 from fencepost.mongo.client import Client, now_us
-from fencepost.mongo.faults import APPLY, ERRORS
+from fencepost.mongo.faults import APPLY
 from fencepost.ports import Backlog, DatabaseOptions
 
-NO_STREAMS = (
+_NO_STREAMS = (
     "changes cannot be watched here, so an idle relay looks four times a second: give its user the right"
     " changeStream (the role read has it)"
 )
 _NOBODY = ""
 
 
-class CollectionSource:
+class CollectionSource(MongoSource):
     """An outbox that a relay reads."""
 
+    without_streams = _NO_STREAMS
+
     def __init__(self, options: DatabaseOptions) -> None:
-        self._outbox = Outbox(options)
+        super().__init__(options)
         self._names = Names(options.prefix)
 
-    async def connect(self) -> CollectionSession:
-        outbox = self._outbox
-        line = Line(outbox)
-        try:
-            async with asyncio.timeout(outbox.timeout_s):
-                await self._begin(line)
-        except ERRORS as error:
-            await line.close()
-            raise outbox.unreachable(error) from error
-        except BaseException:
-            await line.close()
-            raise
+    def _session(self, line: Line) -> CollectionSession:
         return CollectionSession(line, self._names)
 
-    async def backlog(self) -> Backlog:
-        return await self._outbox.in_time(self._backlog)
-
-    async def advice(self) -> Sequence[str]:
-        """What would make this database a better outbox."""
-        return await self._outbox.in_time(self._advice)
-
-    async def _begin(self, line: Line) -> None:
-        await line.begin()
+    async def _check(self, line: Line) -> None:
         outbox, names, database = self._outbox, self._names, line.database
         check_transactions(outbox, line.client)
         absent = await indexes.missing(database, needed(names.prefix))
@@ -85,6 +66,3 @@ class CollectionSource:
             parked=await database[self._names.parked].estimated_document_count(),
             oldest_age_s=None if oldest_us is None else max(0.0, (time_us - oldest_us) / 1e6),
         )
-
-    async def _advice(self, client: Client) -> Sequence[str]:
-        return [] if await has_streams(client, self._outbox.address.database) else [NO_STREAMS]

@@ -47,7 +47,6 @@ class EmbeddedSession:
         self._searches = [Search(line.database[name], field, time_ms) for name in address.collections]
         self._places = Places()
         self._waking = Waking(line, line.database.watch, _news(address.collections))
-        self._bottom: tuple[Position, ...] = ()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -61,7 +60,7 @@ class EmbeddedSession:
 
         found = await self._lowest(wanted, limit, lambda s: {} if after is None else s.above(after), bare=False)
         rows = [one.document.stored(one.waiting) for one in found]
-        self._note(rows, after)
+        self._waking.found(rows, after)
         return rows
 
     async def below(self, lane: Lane, position: Position, limit: int) -> Sequence[Position]:
@@ -119,14 +118,6 @@ class EmbeddedSession:
         if len(every) == 1:
             return every[0]
         return sorted((one for part in every for one in part), key=lambda one: one.position)[:limit]
-
-    def _note(self, rows: Sequence[Stored], after: Position | None) -> None:
-        """Rows that still stand there (they wait for something) are not new."""
-        ends = (rows[0].position, rows[-1].position) if rows else ()
-        new = bool(rows) and (after is not None or ends != self._bottom)
-        if after is None:
-            self._bottom = ends
-        self._waking.found(len(rows) if new else 0, new=new)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -2,56 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from fencepost.databases.mongodb import indexes
-from fencepost.databases.mongodb.connection import Line, Outbox
-from fencepost.databases.mongodb.deployment import check_writable, has_streams
+from fencepost.databases.mongodb.connection import Line
+from fencepost.databases.mongodb.deployment import check_writable
 from fencepost.databases.mongodb.embedded.fields import Field
 from fencepost.databases.mongodb.embedded.session import EmbeddedSession
+from fencepost.databases.mongodb.source import MongoSource
 from fencepost.errors import SchemaMissing
 from fencepost.mongo.client import Client, Collection, now_us
-from fencepost.mongo.faults import APPLY, ERRORS
+from fencepost.mongo.faults import APPLY
 from fencepost.ports import Backlog, DatabaseOptions
 
-NO_STREAMS = (
+_NO_STREAMS = (
     "changes cannot be watched here, so an idle relay looks four times a second: a replica set has change streams, and"
     " its user needs the right changeStream on the database (the role read has it)"
 )
 
 
-class EmbeddedSource:
+class EmbeddedSource(MongoSource):
     """An outbox that a relay reads."""
 
+    without_streams = _NO_STREAMS
+
     def __init__(self, options: DatabaseOptions) -> None:
-        self._outbox = Outbox(options)
+        super().__init__(options)
         self._field = Field(options.prefix)
 
-    async def connect(self) -> EmbeddedSession:
-        outbox = self._outbox
-        line = Line(outbox)
-        try:
-            async with asyncio.timeout(outbox.timeout_s):
-                await self._begin(line)
-        except ERRORS as error:
-            await line.close()
-            raise outbox.unreachable(error) from error
-        except BaseException:
-            await line.close()
-            raise
+    def _session(self, line: Line) -> EmbeddedSession:
         return EmbeddedSession(line, self._field)
 
-    async def backlog(self) -> Backlog:
-        return await self._outbox.in_time(self._backlog)
-
-    async def advice(self) -> Sequence[str]:
-        """What would make this database a better outbox."""
-        return await self._outbox.in_time(self._advice)
-
-    async def _begin(self, line: Line) -> None:
-        await line.begin()
+    async def _check(self, line: Line) -> None:
         check_writable(self._outbox, line.client)
         collections = self._outbox.address.collections
         absent = await indexes.missing(line.database, self._field.needed(collections))
@@ -98,6 +80,3 @@ class EmbeddedSource:
             {"$group": {"_id": None, "count": {"$sum": "$count"}}},
         ]
         return sum([row["count"] async for row in await collection.aggregate(stages)])
-
-    async def _advice(self, client: Client) -> Sequence[str]:
-        return [] if await has_streams(client, self._outbox.address.database) else [NO_STREAMS]
