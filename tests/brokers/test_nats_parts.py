@@ -19,6 +19,7 @@ from fencepost.brokers.nats.encode import Encoder
 from fencepost.brokers.nats.errors import _BY_CLASS, _BY_ERR_CODE, Refusal, from_library
 from fencepost.brokers.nats.settings import Settings, read
 from fencepost.brokers.nats.subjects import covers, subject_fault
+from fencepost.envelope import Format, envelope
 from fencepost.errors import (
     AccessDenied,
     ConfigurationError,
@@ -221,7 +222,7 @@ def test_errors_of_the_socket() -> None:
     ("error", "remedy"),
     [
         (library.Error("nats: 'Authorization Violation'"), "check user, password, token or credentials"),
-        (library.Error('nats: permissions violation for publish to "x"'), "docs/brokers.md lists all that it needs"),
+        (library.Error('nats: permissions violation for publish to "x"'), "docs/nats.md lists all that it needs"),
         (library.NoServersError(), "check host and port"),
         (library.TimeoutError(), "timeout_s"),
         (ConnectionRefusedError("refused"), "check host and port"),
@@ -321,7 +322,7 @@ def test_a_frame_counts_bytes() -> None:
 
 def test_text_that_is_no_text_is_set_aside() -> None:
     """Rows of a foreign table may hold what ``add`` would have refused."""
-    encoder = Encoder("/shop", "")
+    encoder = Encoder(envelope(Format.CLOUDEVENTS_BINARY, "/shop", "ce-"), "")
     encoded, failed = encoder.batch([row(1), row(2, key="\ud800"), row(3)], 10_000)
     assert ([f.message.position for f in failed], len(encoded)) == ([2], 2)
     assert failed[0].error.at_once
@@ -349,7 +350,7 @@ def test_text_that_is_no_text_is_set_aside() -> None:
 def test_headers_that_would_be_read_as_something_else_are_set_aside(fields: dict[str, Any]) -> None:
     """Keys may hold line breaks, and rows of a foreign table anything."""
     bad = row(2, **fields)
-    _, failed = Encoder("/shop", "").batch([row(1), bad], 10_000)
+    _, failed = Encoder(envelope(Format.CLOUDEVENTS_BINARY, "/shop", "ce-"), "").batch([row(1), bad], 10_000)
     assert [(f.message.position, f.error.at_once) for f in failed] == [(2, True)]
 
 

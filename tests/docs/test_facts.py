@@ -14,9 +14,10 @@ import fencepost
 from fencepost import errors, events
 from fencepost.brokers.kafka import settings as kafka
 from fencepost.brokers.nats import settings as nats
-from fencepost.envelope import Envelope
+from fencepost.envelope import Format, envelope
 from fencepost.message import KEY_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, TYPE_CHARACTERS_MAX, Stored
-from fencepost.outbox import NewMessage, Outbox
+from fencepost.newmessage import Attributes, NewMessage
+from fencepost.outbox import Outbox
 from fencepost.ports import Delivery
 from fencepost.relay import RelayOptions
 from tests.docs.pages import TREE, names_in, table_rows, the_block
@@ -34,8 +35,8 @@ def test_every_argument_of_a_message_is_described() -> None:
         *("topic", "payload", "key", "type", "headers", "version", "content_type", "id", "occurred_at", "available_at")
     ]
     assert {names_in(row[0])[0] for row in table_rows(DOCS / "outbox.md", "argument")} == set(NewMessage._fields)
-    add = set(inspect.signature(Outbox.add).parameters) - {"self", "tx"}
-    assert add == set(NewMessage._fields)
+    add = set(inspect.signature(Outbox.add).parameters) - {"self", "tx", "attributes"}
+    assert add | set(Attributes.__annotations__) == set(NewMessage._fields)
 
 
 def test_every_option_of_an_outbox_is_named() -> None:
@@ -99,7 +100,7 @@ def _is_error(value: type) -> bool:
 
 
 def test_every_setting_of_nats_with_its_default() -> None:
-    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "brokers.md", "NATS setting")}
+    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "nats.md", "NATS setting")}
     expected = {}
     for field in dataclasses.fields(nats.Settings):
         expected[field.name] = shown(field.default) if field.default not in ("", ()) else "none"
@@ -107,19 +108,19 @@ def test_every_setting_of_nats_with_its_default() -> None:
 
 
 def test_every_setting_of_kafka() -> None:
-    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "brokers.md", "Kafka setting")}
+    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "kafka.md", "Kafka setting")}
     assert set(rows) == set(kafka.OWN_SETTINGS)
     assert rows["partitioner"] == shown(kafka._PARTITIONERS[0])
-    page = (DOCS / "brokers.md").read_text()
+    page = (DOCS / "kafka.md").read_text()
     assert all(f"`{name}`" in page for name in kafka._PARTITIONERS)
 
 
 def test_the_headers_of_a_message() -> None:
     stored = Stored(1, "id", "t", "k", 1, "type", b"", "application/json", None, 0, in_doubt=True)
     for heading, prefix in (("Kafka", "ce_"), ("NATS", "ce-")):
-        expected = {name for name, _ in Envelope("/orders", prefix).headers(stored)}
+        expected = {name for name, _ in envelope(Format.CLOUDEVENTS_BINARY, "/orders", prefix).headers(stored)}
         column = {"Kafka": 0, "NATS": 1}[heading]
-        assert {names_in(row[column])[0] for row in table_rows(DOCS / "brokers.md", "Kafka header")} == expected
+        assert {names_in(row[column])[0] for row in table_rows(DOCS / "wire.md", "Kafka header")} == expected
 
 
 def test_the_classes_of_delivery() -> None:

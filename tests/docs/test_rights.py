@@ -129,7 +129,7 @@ def connections_of(url: str, observed_from: str) -> int:
 
 
 async def test_rights_in_nats(tmp_path: Path) -> None:
-    permissions = the_block(DOCS / "brokers.md", "text", "permissions").text
+    permissions = the_block(DOCS / "nats.md", "text", "permissions").text
     server = OwnServer(tmp_path, f"authorization {{ users: [ {{ user: relay, password: right, {permissions} }} ] }}")
     await server.start()
     try:

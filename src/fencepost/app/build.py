@@ -15,6 +15,7 @@ from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.config import Config
 from fencepost.config.problems import raise_all
+from fencepost.envelope import Format
 from fencepost.errors import ConfigurationError, MissingExtra, UnknownPlugin
 from fencepost.events import Observer
 from fencepost.existing import ExistingTable
@@ -162,6 +163,8 @@ def broker(config: Config, clock: Clock = SYSTEM_CLOCK) -> Broker:
         timeout_s=section.timeout_s,
         settings=section.settings,
         clock=clock,
+        form=Format(section.format) if section.format else None,
+        header_map=section.header_map,
     )
     with _placed(config, "broker"):
         plugin = plugins.load("broker", plugins.name_of("broker", section.url))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost import gate
-from fencepost.envelope import Envelope, Headers
+from fencepost.envelope import Headers
 from fencepost.errors import ConfigurationError, ConnectionLost, Fenced, ParkError
 from fencepost.message import Stored
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Failure, Lane, Outcome, Term
@@ -94,8 +94,8 @@ class MemoryServer:
     def _lane(self, lane: Lane) -> _LaneState:
         return self._lanes.setdefault(lane.name, _LaneState())
 
-    def _append(self, message: Stored, headers: Headers) -> None:
-        delivered = Delivered(message.topic, message.id, message.key, message.payload, headers)
+    def _append(self, message: Stored, body: bytes | None, headers: Headers) -> None:
+        delivered = Delivered(message.topic, message.id, message.key, body, headers)
         self._topics.setdefault(message.topic, []).append(delivered)
         self._ids.add(message.id)
 
@@ -192,7 +192,7 @@ class MemoryBroker:
         self.options = options
         self.delivery = settings.delivery
         self._settings = settings
-        self._envelope = Envelope(options.source, "ce_")
+        self._envelope = options.envelope("ce_")
         self._handoffs: list[MemoryHandoff] = []
         self.refuses: Callable[[Stored], bool] = _takes
         """Whether a message is refused, this time; for tests and simulations."""
@@ -225,7 +225,8 @@ class MemoryBroker:
         """Why the server does not take a message; None where it does."""
         if message.topic in self.server.refused_topics or self.refuses(message):
             return Failure(message, ParkError(f"topic {message.topic!r} is refused", remedy="rename the topic"))
-        size = len(message.payload or b"") + sum(len(n) + len(v.encode()) for n, v in self._envelope.headers(message))
+        headers = self._envelope.headers(message)
+        size = len(self._envelope.body(message) or b"") + sum(len(n) + len(v.encode()) for n, v in headers)
         if size <= self._settings.message_bytes_max:
             return None
         what = f"the message has {size:,} bytes, {self.server.url} takes {self._settings.message_bytes_max:,}"
@@ -235,7 +236,7 @@ class MemoryBroker:
         """Let readers see a message, unless the server recognises its id: then False."""
         new = self.delivery is not Delivery.DEDUPLICATING or message.id not in self.server._ids
         if new:
-            self.server._append(message, self._envelope.headers(message))
+            self.server._append(message, self._envelope.body(message), self._envelope.headers(message))
         return new
 
     async def _enter(self, call: str) -> None:

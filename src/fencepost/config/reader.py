@@ -91,15 +91,22 @@ def _values(
     errors: list[ConfigurationError] = []
     for entry in entries:
         known = rules(entry.section) if entry.section in SECTIONS else {}
-        if entry.key not in known and not (entry.key and entry.section in SECTIONS and has_settings(entry.section)):
+        table, _, name = entry.key.partition(".")
+        rule = known[table] if table in known and known[table].table else known.get(entry.key)
+        if rule is None and not (entry.key and entry.section in SECTIONS and has_settings(entry.section)):
             continue  # unknown, and reported as that
         try:
-            value = checked(entry, known.get(entry.key), value_of(entry))
+            value = checked(entry, rule, value_of(entry))
         except ConfigurationError as error:
             errors.append(error)
             continue
         section = sections[entry.section]
-        (section if entry.key in known else section["settings"])[entry.key] = value
+        if rule is None:
+            section["settings"][entry.key] = value
+        elif rule.table:
+            section.setdefault(table, {})[name] = value
+        else:
+            section[entry.key] = value
     return sections, errors
 
 

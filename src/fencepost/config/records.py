@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from fencepost.envelope import Format
+
 REQUIRED: Any = dataclasses.MISSING
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
+_HEADER = re.compile(r"[A-Za-z0-9_.-]{1,127}\Z")
 TABLE_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}\Z")
 _PREFIX = re.compile(r"[A-Za-z_{][A-Za-z0-9_{}:.-]{0,79}\Z")  # of keys, as in Redis, too
 _URI_REFERENCE = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,255}\Z")
@@ -32,11 +35,17 @@ class Rule:
     """The kind of plug-in that the value, a URL, names."""
     or_number: bool = False
     """A text that may be written as a whole number, too."""
+    table: bool = False
+    """A table of texts under names of the user's; ``false`` stands for the empty text."""
 
 
 def key(default: Any, kind: type, **limits: Any) -> Any:
     """A field with its rule."""
     return field(default=default, metadata={"rule": Rule(kind=kind, **limits)})
+
+
+def _table(**limits: Any) -> Any:
+    return field(default_factory=dict, metadata={"rule": Rule(kind=str, table=True, **limits)})
 
 
 _entry = key  # in a section that has a key of this name
@@ -80,11 +89,16 @@ class DatabaseConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """``[broker]``: where messages go. ``settings`` are the plug-in's own keys, nested tables joined by dots."""
+    """``[broker]``: where messages go. ``settings`` are the plug-in's own keys, nested tables joined by dots.
+
+    An absent ``format`` is the plug-in's usual one. A header that is left out has an empty name in ``header_map``.
+    """
 
     url: str = key(REQUIRED, str, plugin="broker")
     create: bool = key(True, bool)
     timeout_s: float = key(30.0, float, low=0.1, high=3600)
+    format: str | None = key(None, str, choices=tuple(form.value for form in Format))
+    header_map: Mapping[str, str] = _table(pattern=_HEADER, meant="a header's name, or false to leave the header out")
     settings: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -189,4 +203,5 @@ def has_settings(section: str) -> bool:
 
 def default_of(section: str, key: str) -> Any:
     """The default of a key that has one."""
-    return next(f.default for f in dataclasses.fields(SECTIONS[section]) if f.name == key)
+    found = next(f for f in dataclasses.fields(SECTIONS[section]) if f.name == key)
+    return found.default if found.default_factory is dataclasses.MISSING else found.default_factory()

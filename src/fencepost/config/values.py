@@ -58,11 +58,23 @@ def checked(entry: Entry, rule: Rule | None, value: object) -> object:
         _check_blanks(entry, value)
     if rule is None:
         return value
+    if rule.table:
+        return _in_table(entry, rule, value)
     value = _of_kind(entry, rule, value)
     if isinstance(value, str):
         _check_text(entry, rule, value)
     elif isinstance(value, int | float) and not rule.low <= value <= rule.high:
         raise ConfigurationError(f"{entry.where} is {value:g}", remedy=f"it must be from {rule.low:g} to {rule.high:g}")
+    return value
+
+
+def _in_table(entry: Entry, rule: Rule, value: object) -> str:
+    if "." not in entry.key:
+        raise ConfigurationError(f"{entry.where} is not a table", remedy="write { name = ... }")
+    if value is False:
+        return ""
+    if not isinstance(value, str) or (rule.pattern is not None and not rule.pattern.match(value)):
+        raise ConfigurationError(f"{entry.where} is {_shown(entry, value)}", remedy=f"it must be {rule.meant}")
     return value
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
+from fencepost.envelope import Envelope, Format, envelope
 from fencepost.errors import ParkError
 from fencepost.message import Stored
 from fencepost.ports.tenure import Lane, Term
@@ -61,7 +62,8 @@ class BrokerOptions:
     """Where a broker is. ``source`` is the CloudEvents source. ``settings`` are the plug-in's own; it refuses unknown
     ones.
 
-    ``create`` allows the plug-in to create the topics or streams that it needs.
+    ``create`` allows the plug-in to create the topics or streams that it needs. ``form`` is the wire format, None the
+    plug-in's usual one; ``header_map`` gives headers other names. ``envelope`` makes something of both.
     """
 
     url: str
@@ -70,6 +72,12 @@ class BrokerOptions:
     timeout_s: float = 30.0
     settings: Mapping[str, object] = field(default_factory=dict)
     clock: Clock = SYSTEM_CLOCK
+    form: Format | None = None
+    header_map: Mapping[str, str] = field(default_factory=dict)
+
+    def envelope(self, prefix: str, usual: Format = Format.CLOUDEVENTS_BINARY) -> Envelope:
+        """What makes headers and bodies. ``prefix`` stands before the names of CloudEvents' attributes in headers."""
+        return envelope(self.form or usual, self.source, prefix, self.header_map)
 
 
 class Handoff(Protocol):

@@ -37,7 +37,7 @@ class KafkaBroker:
             clients=clients,
             topics=Topics(settings, self._admin_client, create=options.create),
             limit=BatchLimit(),
-            source=options.source,
+            envelope=options.envelope("ce_"),
             clock=options.clock,
         )
         self._standbys: dict[str, Standby] = {}

@@ -154,9 +154,9 @@ class Publisher:
 
     def _produce(self, producer: Producer, messages: Sequence[Stored]) -> None:
         produce: Callable[..., None] = producer.produce
-        headers = self._envelope.headers
+        headers, body = self._envelope.headers, self._envelope.body
         for message in messages:
-            produce(message.topic, message.payload, message.key, headers=headers(message))
+            produce(message.topic, body(message), message.key, headers=headers(message))
             self._fed += 1
 
     def _produce_receipt(self, producer: Producer, receipt: Receipt) -> None:

@@ -33,7 +33,7 @@ class Cluster:
     clients: Clients
     topics: Topics
     limit: BatchLimit
-    source: str
+    envelope: Envelope
     clock: Clock
 
 
@@ -88,9 +88,7 @@ class Standby:
         pair, consumer = self._connected(deadline)
         pair.fence(deadline)
         receipts = read_receipts(consumer, self._topic, self._lane.index, self._lane.name, deadline)
-        publisher = Publisher(
-            self._lane, self._topic, pair, cluster.topics, Envelope(cluster.source, "ce_"), cluster.limit
-        )
+        publisher = Publisher(self._lane, self._topic, pair, cluster.topics, cluster.envelope, cluster.limit)
         self._close_consumer()
         return publisher, receipts
 

@@ -25,7 +25,7 @@ class NatsBroker:
         self._options = options
         self._settings = read(options.settings)
         self._address = Address.of(options.url)
-        self._encoder = Encoder(options.source, self._settings.subject_prefix)
+        self._encoder = Encoder(options.envelope("ce-"), self._settings.subject_prefix)
         self._connecting = asyncio.Lock()
         self._connection: Connection | None = None
         self._stream: Stream | None = None

@@ -35,8 +35,8 @@ class Encoded(NamedTuple):
 class Encoder:
     """Encodes messages for one stream."""
 
-    def __init__(self, source: str, subject_prefix: str) -> None:
-        self._envelope = Envelope(source, "ce-")
+    def __init__(self, envelope: Envelope, subject_prefix: str) -> None:
+        self._envelope = envelope
         self._prefix = subject_prefix
         self._subjects: dict[str, bytes] = {}
 
@@ -69,7 +69,7 @@ class Encoder:
         """One message. Raises ParkError."""
         subject = self._subjects.get(message.topic) or self._keep_subject(message.topic)
         head = _head(message, self._envelope.headers(message))
-        body = message.payload
+        body = self._envelope.body(message)
         if body is None:
             head, body = head + TOMBSTONE, b""
         if len(head) + len(body) + _ROOM > bytes_max or len(head) + _ROOM > _HEAD_BYTES_MAX:

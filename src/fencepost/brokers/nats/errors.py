@@ -72,8 +72,9 @@ def _by_code(code: int) -> Verdict:
 
 UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
 SILENT = "is it a NATS server, and does it answer others? timeout_s says how long is waited"
+_ANOTHER = "what answers there is no NATS server: check host and port in the URL"
 _LOGIN = "check user, password, token or credentials"
-_PERMITTED = "permit it to the relay's user; docs/brokers.md lists all that it needs (here it is in small letters)"
+_PERMITTED = "permit it to the relay's user; docs/nats.md lists all that it needs (here it is in small letters)"
 
 _CONFIGURED = "change the stream's configuration or the broker's settings"
 _ROOM = "make room: raise the limits, or let consumers and retention free space"
@@ -169,7 +170,7 @@ _BY_CLASS: dict[str, Verdict] = {
     "NoServersError": (Unavailable, UNREACHABLE),
     "NoRespondersError": (Unavailable, ""),
     "ServerNotInPoolError": (Unavailable, ""),
-    "JsonParseError": (Unavailable, ""),
+    "JsonParseError": (Unavailable, _ANOTHER),
     "TimeoutError": (DeadlineExceeded, SILENT),
     "FlushTimeoutError": (DeadlineExceeded, SILENT),
     "DrainTimeoutError": (DeadlineExceeded, ""),
@@ -212,4 +213,4 @@ def from_library(error: Exception, what: str) -> FencepostError:
         return AccessDenied(text, remedy=_PERMITTED)
     if any(word in said for word in _DENIED):
         return AccessDenied(text, remedy=_LOGIN)
-    return Unavailable(text)
+    return Unavailable(text, remedy=_ANOTHER if "expecting info" in said else "")
