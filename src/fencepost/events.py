@@ -165,6 +165,26 @@ class CircuitClosed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicHeld(Event):
+    """The place that a topic's messages go to is in trouble: they wait for ``delay_s``, other topics go on. ``cause``
+    is one line; ``failures`` counts since it last went well.
+    """
+
+    topic: str
+    cause: str
+    failures: int
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicResumed(Event):
+    """Messages of the topic arrive again. ``held_s`` is how long it waited."""
+
+    topic: str
+    held_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer(Event):
     """A server has not answered for ``waited_s``; it is still waited for. ``doing`` says what and where ("publishing to
     the broker").

@@ -95,6 +95,11 @@ def slot_of(key: str | None, message_id: str) -> int:
     return zlib.crc32((message_id if key is None else key).encode()) % SLOTS
 
 
+def is_topic(text: str) -> bool:
+    """Whether brokers could have a topic of this name."""
+    return _TOPIC.match(text) is not None
+
+
 def check(message: Message, *, max_bytes: int | None) -> None:
     """Raise MessageRefused where the message could not be published by any broker, or not without being changed on
     the way.
@@ -130,7 +135,7 @@ def _check_kinds(message: Message) -> None:
 def _check_names(message: Message) -> None:
     if not _UUID.match(message.id):
         raise MessageRefused(f"id {message.id[:300]!r} is not a UUID", remedy="pass str(uuid), lower case with hyphens")
-    if not _TOPIC.match(message.topic):
+    if not is_topic(message.topic):
         raise MessageRefused(
             f"topic {message.topic[:300]!r} is not usable",
             remedy=f"1 to {TOPIC_CHARACTERS_MAX} characters of A-Z a-z 0-9 . _ - / are",

@@ -14,7 +14,7 @@ from pathlib import Path
 from fencepost import app
 from fencepost.config import load
 
-COMMAND = (sys.executable, "-W", "error", "-m", "fencepost")
+COMMAND = (sys.executable, "-X", "faulthandler", "-W", "error", "-m", "fencepost")
 CLOSED = "127.0.0.1:9"
 """An address where nobody listens (the discard port)."""
 
@@ -77,7 +77,12 @@ class Running:
         """Send a signal and wait for the end; the exit code (negative: of a signal)."""
         if number is not None:
             self.process.send_signal(number)
-        return self.process.wait(timeout_s)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # faulthandler says where it stands
+            self.process.wait(timeout_s)
+            raise AssertionError(f"it did not end: {self.said()[-4000:]}") from None
 
 
 @contextmanager

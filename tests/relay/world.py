@@ -92,9 +92,9 @@ class World:
             while not condition():
                 await asyncio.sleep(0.002)
 
-    async def drained(self) -> None:
+    async def drained(self, timeout_s: float = 5.0) -> None:
         """Wait until nothing waits and everything that was committed is published."""
-        await self.until(lambda: not self.database.rows)
+        await self.until(lambda: not self.database.rows, timeout_s)
 
 
 def new_world(**settings: object) -> World:

@@ -3,10 +3,12 @@
 from fencepost.app.build import (
     Parts,
     broker,
+    by_broker,
     database,
     lane,
     lease_schema,
     lease_store,
+    outlets,
     owner,
     parts,
     relay,
@@ -16,6 +18,7 @@ from fencepost.app.build import (
 from fencepost.app.checking import CheckReport, check
 from fencepost.app.embedding import Running, relaying
 from fencepost.app.findings import Finding
+from fencepost.app.parked import parked, work_off_parked
 from fencepost.app.purging import purge, purgeable
 from fencepost.app.status import Monitor, StatusReport, status
 
@@ -27,12 +30,15 @@ __all__ = [
     "Running",
     "StatusReport",
     "broker",
+    "by_broker",
     "check",
     "database",
     "lane",
     "lease_schema",
     "lease_store",
+    "outlets",
     "owner",
+    "parked",
     "parts",
     "purge",
     "purgeable",
@@ -41,4 +47,5 @@ __all__ = [
     "schema",
     "source",
     "status",
+    "work_off_parked",
 ]

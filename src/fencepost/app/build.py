@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK, Clock
@@ -19,8 +20,11 @@ from fencepost.envelope import Format
 from fencepost.errors import ConfigurationError, MissingExtra, UnknownPlugin
 from fencepost.events import Observer
 from fencepost.existing import ExistingTable
+from fencepost.message import Stored
 from fencepost.ports import Broker, BrokerOptions, DatabaseOptions, Lane, LeaseOptions, LeaseStore, Schema, Source
-from fencepost.relay import Relay, RelayOptions
+from fencepost.relay import Outlet, Relay, RelayOptions
+from fencepost.relay.routing import Addressing
+from fencepost.routes import MAIN, Hook, Router, Rule
 
 T = TypeVar("T")
 
@@ -32,8 +36,13 @@ class Parts:
     """What a relay works with, not yet connected."""
 
     source: Source
-    broker: Broker
+    outlets: Sequence[Outlet]
     leases: LeaseStore
+
+    @property
+    def broker(self) -> Broker:
+        """The main one."""
+        return self.outlets[0].broker
 
 
 def parts(config: Config, clock: Clock = SYSTEM_CLOCK) -> Parts:
@@ -47,12 +56,12 @@ def parts(config: Config, clock: Clock = SYSTEM_CLOCK) -> Parts:
             errors.append(error)
             return None
 
-    from_database, to_broker, leases = attempt(source), attempt(broker), attempt(lease_store)
+    from_database, to_brokers, leases = attempt(source), attempt(outlets), attempt(lease_store)
     raise_all(_distinct(errors))
     assert from_database is not None  # noqa: S101 - raise_all has raised otherwise
-    assert to_broker is not None  # noqa: S101
+    assert to_brokers is not None  # noqa: S101
     assert leases is not None  # noqa: S101
-    return Parts(from_database, to_broker, leases)
+    return Parts(from_database, to_brokers, leases)
 
 
 def _distinct(errors: list[ConfigurationError]) -> list[ConfigurationError]:
@@ -75,7 +84,7 @@ def relay(config: Config, observer: Observer, clock: Clock = SYSTEM_CLOCK) -> Re
         retry_cap_s=config.relay.retry_cap_s,
         retention_s=config.database.retention_s,
     )
-    return Relay(built.source, built.broker, built.leases, lane(config), owner(clock), options, observer, clock)
+    return Relay(built.source, built.outlets, built.leases, lane(config), owner(clock), options, observer, clock)
 
 
 def lane(config: Config) -> Lane:
@@ -170,6 +179,54 @@ def broker(config: Config, clock: Clock = SYSTEM_CLOCK) -> Broker:
         plugin = plugins.load("broker", plugins.name_of("broker", section.url))
         built: Broker = _factory(plugin, "broker")(options)
     return built
+
+
+def by_broker(config: Config) -> dict[str, Config]:
+    """The configuration as each broker sees it, the main one first: that broker is the only one, on a lane of its own.
+
+    Two brokers may be one server, for example with two formats, so their lanes must not have one name.
+    """
+    whole = {MAIN: dataclasses.replace(config, brokers={}, routes={})}
+    for name, section in config.brokers.items():
+        relay_of_it = dataclasses.replace(config.relay, name=f"{config.relay.name}--{name}", source=config.source)
+        places = {**config.places, "broker": config.places.get(f"brokers.{name}", "")}
+        whole[name] = dataclasses.replace(whole[MAIN], relay=relay_of_it, broker=section, places=places)
+    return whole
+
+
+def outlets(config: Config, clock: Clock = SYSTEM_CLOCK) -> list[Outlet]:
+    """Every broker with what is routed to it, the main one first. Raises what ``broker`` raises."""
+    router = _router(config)
+    if router.is_trivial:
+        return [Outlet(broker(config, clock), lane(config))]
+    return [
+        Outlet(Addressing(broker(each, clock), router), lane(each), _taking(router, name))
+        for name, each in by_broker(config).items()
+    ]
+
+
+def _taking(router: Router, name: str) -> Callable[[Stored], bool]:
+    return lambda message: router.broker_of(message) == name
+
+
+def _router(config: Config) -> Router:
+    rules = [Rule(route.topics, route.broker, route.topic) for route in config.routes.values()]
+    hook = _hook(config.relay.route) if config.relay.route else None
+    return Router(rules, hook, (MAIN, *config.brokers))
+
+
+def _hook(text: str) -> Hook:
+    module, _, name = text.partition(":")
+    try:
+        found: object = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        what = f"[relay] route names the module {module}: {error}"
+        raise ConfigurationError(
+            what, remedy="check its spelling, and that it is installed or on PYTHONPATH"
+        ) from error
+    if not callable(found):
+        raise ConfigurationError(f"[relay] route: {module} has no function {name}", remedy="check its spelling")
+    return cast("Hook", found)
 
 
 def lease_store(config: Config, clock: Clock = SYSTEM_CLOCK) -> LeaseStore:

@@ -11,18 +11,22 @@ from fencepost.app import build
 from fencepost.app.findings import Finding, Level, failed
 from fencepost.config import Config, mask_url
 from fencepost.errors import FencepostError, SchemaMissing
-from fencepost.ports import Capabilities, Delivery, Lane, LeaseStore, Limited, Source
-from fencepost.relay.service import require
+from fencepost.ports import Broker, Capabilities, Delivery, Lane, LeaseStore, Limited, Source
+from fencepost.relay.service import require, weakest
 from fencepost.words import counted
 
-_TABLES_REMEDY = (
-    "run `fencepost schema apply`, or hand the output of `fencepost schema print` to whoever may create tables"
+_MAKES_TABLES = "`fencepost schema apply`"
+_TABLES_REMEDY = f"run {_MAKES_TABLES}, or hand the output of `fencepost schema print` to whoever may create tables"
+
+_PARKED_REMEDY = (
+    "`fencepost parked list` says why; once that is mended, `fencepost parked retry` has them tried again, and"
+    " `fencepost parked discard` gives them up"
 )
 
 
 @runtime_checkable
 class Advising(Protocol):
-    """A source that can say how its database would serve better."""
+    """A source or a broker that can say how its server would serve better."""
 
     async def advice(self) -> Sequence[str]:
         """One line for each thing that could be better; nothing where it is well set up."""
@@ -69,7 +73,7 @@ class CheckReport:
 async def check(config: Config) -> CheckReport:
     """Connect to the database, the lease store and the broker. Errors are findings; none is raised."""
     database, lease, (broker, capabilities) = await asyncio.gather(
-        _guarded("database", lambda: _database(config)), _guarded("lease", lambda: _lease(config)), _broker(config)
+        _guarded("database", lambda: _database(config)), _guarded("lease", lambda: _lease(config)), _brokers(config)
     )
     stopped = any(finding.level == "error" for finding in (*database, *lease))
     delivery = _delivery(config, capabilities, stopped=stopped) if capabilities else []
@@ -94,30 +98,46 @@ async def _guarded(part: str, look: Callable[[], Awaitable[list[Finding]]]) -> l
 async def _database(config: Config) -> list[Finding]:
     shown = mask_url(config.database.url)
     missing = await build.schema(config).missing()
-    if missing:
-        not_made = any(name.endswith(f"{config.database.prefix}outbox") for name in missing)
-        those = "tables" if not_made else "tables, or parts of them,"
-        what = f"{shown}: these {those} are missing: {', '.join(missing)}"
-        return [Finding(part="database", level="error", what=what, remedy=_TABLES_REMEDY)]
     source = build.source(config)
+    if missing:
+        return [_missing(config, missing), *await _besides(source)]
     session = await source.connect()
     await session.close()
     backlog = await source.backlog()
     what = f"{shown}: connected, {counted(backlog.pending, 'message')} waiting"
-    findings = [Finding(part="database", level="ok", what=what), *await _advice(source), *_retention(config)]
+    findings = [
+        Finding(part="database", level="ok", what=what),
+        *await _advice(source),
+        *_retention(config),
+    ]
     if isinstance(source, Limited):
         findings += [Finding(part="database", level="warning", what=f"limit: {line}") for line in source.limits]
     if backlog.parked:
         what = f"{counted(backlog.parked, 'message')} parked"
-        findings.append(
-            Finding(part="database", level="warning", what=what, remedy="their rows say why (column reason)")
-        )
+        findings.append(Finding(part="database", level="warning", what=what, remedy=_PARKED_REMEDY))
     return findings
 
 
-async def _advice(source: Source) -> list[Finding]:
-    lines = await source.advice() if isinstance(source, Advising) else ()
-    return [Finding(part="database", level="warning", what=line) for line in lines]
+def _missing(config: Config, missing: Sequence[str]) -> Finding:
+    not_made = any(name.endswith(f"{config.database.prefix}outbox") for name in missing)
+    those = "tables" if not_made else "tables, or parts of them,"
+    what = f"{mask_url(config.database.url)}: these {those} are missing: {', '.join(missing)}"
+    return Finding(part="database", level="error", what=what, remedy=_TABLES_REMEDY)
+
+
+async def _besides(source: Source) -> list[Finding]:
+    """What is wrong besides tables that are missing, so that all of it can be mended in one go."""
+    try:
+        session = await source.connect()
+    except FencepostError as error:
+        return [] if isinstance(error, SchemaMissing) and _MAKES_TABLES in error.remedy else [failed("database", error)]
+    await session.close()
+    return []
+
+
+async def _advice(of: Source | Broker, part: str = "database") -> list[Finding]:
+    lines = await of.advice() if isinstance(of, Advising) else ()
+    return [Finding(part=part, level="warning", what=line) for line in lines]
 
 
 def _retention(config: Config) -> list[Finding]:
@@ -146,25 +166,42 @@ async def _holder(config: Config, store: LeaseStore) -> str:
     return f"{holder.owner} leads {name} (term {holder.token}); {fences}"
 
 
+async def _brokers(config: Config) -> tuple[list[Finding], Capabilities | None]:
+    """What is found of each, and what the weakest of them gives; None where one could not be asked."""
+    given: list[Capabilities | None] = []
+    findings = await _guarded("broker", lambda: _routes(config))
+    for each in build.by_broker(config).values():
+        found, capabilities = await _broker(each)
+        findings += found
+        given.append(capabilities)
+    known = [c for c in given if c is not None]
+    return findings, weakest(known) if len(known) == len(given) else None
+
+
+async def _routes(config: Config) -> list[Finding]:
+    """The route function must be there; the rest of the routes was checked when the configuration was read."""
+    build.outlets(config)
+    return []
+
+
 async def _broker(config: Config) -> tuple[list[Finding], Capabilities | None]:
     try:
-        capabilities = await _opened(config)
+        capabilities, advice = await _opened(config)
         await _look(config)
     except FencepostError as error:
         return [failed("broker", error)], None
     shown = mask_url(config.broker.url, show_user=False)
-    return [
-        Finding(part="broker", level="ok", what=f"{shown}: connected, can deliver {capabilities.delivery.value}")
-    ], capabilities
+    what = f"{shown}: connected, can deliver {capabilities.delivery.value}"
+    return [Finding(part="broker", level="ok", what=what), *advice], capabilities
 
 
-async def _opened(config: Config) -> Capabilities:
+async def _opened(config: Config) -> tuple[Capabilities, list[Finding]]:
     broker = build.broker(config)
     try:
         capabilities = await broker.open()
         if isinstance(broker, Rehearsing):
             await broker.rehearse(build.lane(config))
-        return capabilities
+        return capabilities, await _advice(broker, "broker")
     finally:
         await broker.close()
 

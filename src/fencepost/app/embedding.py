@@ -22,6 +22,7 @@ class Running:
     """
 
     def __init__(self, relay: Relay, question: BrokerQuestion) -> None:
+        self._relay = relay
         self._task = asyncio.ensure_future(relay.run())
         self._question = question
         self.circuit = relay.circuit
@@ -44,8 +45,8 @@ class Running:
         """
         if self.ended:
             return f"the relay has ended: {self.error or 'it was stopped'}"
-        if self.circuit.cause is not None:
-            return f"the relay cannot go on: {self.circuit.cause}"
+        if (cause := self._relay.cause) is not None:
+            return f"the relay cannot go on: {cause}"
         trouble = await self._question.trouble()
         return trouble and f"the broker cannot be used: {trouble}"
 

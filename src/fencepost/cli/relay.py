@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from fencepost import app
+from fencepost import app, plugins
 from fencepost.app.process import dedicate
 from fencepost.cli.early import EARLY, SAME_S, SIGNALS
 from fencepost.cli.failures import MANNER
@@ -25,8 +25,9 @@ def relay(file: Path | None) -> None:
 
 def run(config: Config) -> None:
     """The same with a configuration. Its secrets are replaced by ``MANNER.scrub``."""
-    as_json = config.log.format == "json" or (config.log.format == "auto" and not sys.stdout.isatty())
-    configure(as_json=as_json, level=config.log.level, stream=sys.stdout)
+    stream = sys.stderr if _publishes_to_stdout(config) else sys.stdout
+    as_json = config.log.format == "json" or (config.log.format == "auto" and not stream.isatty())
+    configure(as_json=as_json, level=config.log.level, stream=stream)
     observer = LogObserver(scrub=MANNER.scrub)
     try:
         asyncio.run(_serve(config, observer))
@@ -34,15 +35,19 @@ def run(config: Config) -> None:
         observer.close()
 
 
+def _publishes_to_stdout(config: Config) -> bool:
+    """Then the log must not stand between the messages."""
+    brokers = (config.broker, *config.brokers.values())
+    return any(plugins.spoken(each.url).startswith("stdout:") for each in brokers)
+
+
 async def _serve(config: Config, observer: LogObserver) -> None:
     running = app.relay(config, observer)
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, _stop, running, number)
-    _say(
-        "starting",
-        f"relay {config.relay.name}: {mask_url(config.database.url)} to {mask_url(config.broker.url, show_user=False)}",
-    )
+    brokers = ", ".join(mask_url(each.url, show_user=False) for each in (config.broker, *config.brokers.values()))
+    _say("starting", f"relay {config.relay.name}: {mask_url(config.database.url)} to {brokers}")
     if EARLY.number is not None:
         _stop(running, EARLY.number)
     dedicate()

@@ -43,6 +43,8 @@ async def _watch(config: Config, every_s: float, *, as_json: bool) -> None:
                     _update(await monitor.look(), screen, as_json=as_json)
                 except RetryError as error:  # a person is watching: it may come back
                     report(error)
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise asyncio.CancelledError  # a client library has swallowed the interrupt
                 await SYSTEM_CLOCK.sleep(every_s)
 
 
@@ -80,7 +82,7 @@ def _rows(found: app.StatusReport) -> list[tuple[str, str]]:
         ("pending", f"{found.pending:,}"),
         ("oldest", output.seconds(found.oldest_age_s) if found.oldest_age_s is not None else "-"),
         ("delayed", f"{found.delayed:,}"),
-        ("parked", f"{found.parked:,}"),
+        ("parked", f"{found.parked:,} (fencepost parked list)" if found.parked else "0"),
         ("leader", found.leader or "nobody"),
         ("term", str(found.term) if found.term is not None else "-"),
         ("lease", _lease(found)),

@@ -10,6 +10,7 @@ from fencepost.config.records import (
     LeaseConfig,
     LogConfig,
     RelayConfig,
+    RouteConfig,
 )
 from fencepost.config.secrets import mask_url, masked, scrubber
 
@@ -24,6 +25,7 @@ __all__ = [
     "LeaseConfig",
     "LogConfig",
     "RelayConfig",
+    "RouteConfig",
     "load",
     "made",
     "mask_url",

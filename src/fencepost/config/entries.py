@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencepost.config.records import SECTIONS, has_settings, rules
+from fencepost.config.records import BROKER_NAME_MEANT, NAMED, SECTIONS, has_settings, record_of, rules
 from fencepost.config.secrets import looks_secret
 from fencepost.errors import ConfigurationError
 from fencepost.plugins import suggestion
@@ -51,9 +51,18 @@ def from_tree(tree: Mapping[str, object], place: Callable[[str, str], str]) -> l
     """The entries of sections that hold keys. ``place`` says where a section's key was written."""
     return [
         Entry(section, name, value, place(section, name))
-        for section, table in tree.items()
+        for section, table in _sections(tree)
         for name, value in (list(_flat(table)) if isinstance(table, dict) else []) or _itself(section, table)
     ]
+
+
+def _sections(tree: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+    """Those of which there may be several under their own names: "brokers.archive"."""
+    for section, table in tree.items():
+        if section in NAMED and isinstance(table, dict):
+            yield from ((f"{section}.{name}", inner) for name, inner in table.items())
+        else:
+            yield section, table
 
 
 def _read(path: Path) -> str:
@@ -71,7 +80,7 @@ def _read(path: Path) -> str:
 
 def _itself(section: str, table: object) -> list[tuple[str, object]]:
     """What is not a table with something in it, where that is a mistake."""
-    return [] if section in SECTIONS and isinstance(table, dict) else [("", table)]
+    return [] if record_of(section) and isinstance(table, dict) else [("", table)]
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:
@@ -114,6 +123,9 @@ def from_environment(env: Mapping[str, str]) -> tuple[list[Entry], list[Configur
         if not name.startswith(ENV_PREFIX):
             continue
         section, separator, rest = name[len(ENV_PREFIX) :].lower().partition("__")
+        if separator and section in NAMED:
+            name_of_one, separator, rest = rest.partition("__")
+            section = f"{section}.{name_of_one}"
         if separator:
             entries.append(_from_variable(name, section, rest.replace("__", "."), value))
         elif intended := _INTENDED.get(section):
@@ -128,7 +140,7 @@ _INTENDED = {f"{s}_{k}": f"{ENV_PREFIX}{s.upper()}__{k.upper()}" for s in SECTIO
 
 
 def _from_variable(name: str, section: str, key: str, text: str) -> Entry:
-    rule = rules(section).get(key) if section in SECTIONS else None
+    rule = rules(section).get(key)
     kind = rule.kind if rule else None if looks_secret(key) else object
     return Entry(section, key, _converted(text, kind), f"environment variable {name}")
 
@@ -153,12 +165,15 @@ def unknown(entries: Iterable[Entry]) -> list[ConfigurationError]:
 
 
 def _unknown(entry: Entry) -> ConfigurationError | None:
-    if entry.section not in SECTIONS and not entry.key and not isinstance(entry.value, dict):
+    if (family := entry.section.partition(".")[0]) in NAMED and record_of(entry.section) is None:
+        what = f"[{entry.section}] ({entry.place}) is no section"
+        return ConfigurationError(what, remedy=f"write [{family}.NAME], the name being {BROKER_NAME_MEANT}")
+    if record_of(entry.section) is None and not entry.key and not isinstance(entry.value, dict):
         what = f"{entry.section!r} stands outside of a section ({entry.place})"
         return ConfigurationError(what, remedy=f"put it below one of {', '.join(f'[{s}]' for s in SECTIONS)}")
-    if entry.section not in SECTIONS:
+    if record_of(entry.section) is None:
         what = f"unknown section [{entry.section}] ({entry.place})"
-        return ConfigurationError(what, remedy=suggestion(entry.section, SECTIONS))
+        return ConfigurationError(what, remedy=suggestion(entry.section, [*SECTIONS, *NAMED]))
     if not entry.key:
         return ConfigurationError(
             f"{entry.section!r} is not a section ({entry.place})", remedy=f"write [{entry.section}]"

@@ -11,12 +11,14 @@ from fencepost.config import entries as written
 from fencepost.config.entries import Entry
 from fencepost.config.problems import raise_all
 from fencepost.config.records import (
+    NAMED,
     SECTIONS,
     TABLE_PREFIX,
     TABLE_PREFIX_MEANT,
     Config,
     default_of,
     has_settings,
+    record_of,
     required,
     rules,
 )
@@ -24,9 +26,12 @@ from fencepost.config.secrets import MASK, looks_secret
 from fencepost.config.values import checked, expanded
 from fencepost.errors import ConfigurationError
 from fencepost.existing import problems
+from fencepost.routes import MAIN, unusable
 
 FILE_NAME = "fencepost.toml"
 ENV_FILE = "FENCEPOST_CONFIG"
+
+_NO_ROUTE = "add a section [routes.NAME] with topics and broker, or [relay] route, a function"
 
 _Sections = dict[str, dict[str, Any]]
 
@@ -90,17 +95,19 @@ def _values(
     sections: _Sections = {name: {"settings": {}} if has_settings(name) else {} for name in SECTIONS}
     errors: list[ConfigurationError] = []
     for entry in entries:
-        known = rules(entry.section) if entry.section in SECTIONS else {}
+        if record_of(entry.section) is None:
+            continue  # unknown, and reported as that
+        section = sections.setdefault(entry.section, {"settings": {}} if has_settings(entry.section) else {})
+        known = rules(entry.section)
         table, _, name = entry.key.partition(".")
         rule = known[table] if table in known and known[table].table else known.get(entry.key)
-        if rule is None and not (entry.key and entry.section in SECTIONS and has_settings(entry.section)):
-            continue  # unknown, and reported as that
+        if rule is None and not (entry.key and has_settings(entry.section)):
+            continue
         try:
             value = checked(entry, rule, value_of(entry))
         except ConfigurationError as error:
             errors.append(error)
             continue
-        section = sections[entry.section]
         if rule is None:
             section["settings"][entry.key] = value
         elif rule.table:
@@ -131,7 +138,35 @@ def _missing(sections: _Sections, entries: Iterable[Entry], place: str, remedy: 
 def _contradictions(sections: _Sections, entries: Iterable[Entry]) -> list[ConfigurationError]:
     database = sections["database"]
     kept = [*_nothing_to_keep(database, entries), *_existing(sections, entries)]
-    return [*_pauses(sections["relay"]), *_table_names(database, entries), *kept]
+    return [*_pauses(sections["relay"]), *_table_names(database, entries), *kept, *_routes(sections, entries)]
+
+
+def _routes(sections: _Sections, entries: Iterable[Entry]) -> list[ConfigurationError]:
+    """Routes that lead nowhere, and brokers that nothing leads to."""
+    where = {(entry.section, entry.key): entry.where for entry in entries}
+    brokers = [name.partition(".")[2] for name in sections if name.startswith("brokers.")]
+    routes = {name: route for name, route in sections.items() if name.startswith("routes.")}
+    errors = [error for name, route in routes.items() for error in _route(name, route, brokers, where)]
+    if "route" not in sections["relay"]:
+        used = {route.get("broker") for route in routes.values()}
+        unused = [(f"brokers.{name}", "url") for name in brokers if name not in used]
+        errors += [
+            ConfigurationError(f"{where[url]}: nothing is sent there", remedy=_NO_ROUTE)
+            for url in unused
+            if url in where
+        ]
+    return errors
+
+
+def _route(
+    name: str, route: Mapping[str, Any], brokers: list[str], where: Mapping[tuple[str, str], str]
+) -> Iterable[ConfigurationError]:
+    broker = route.get("broker", MAIN)
+    if broker not in (MAIN, *brokers):
+        what = f"{where[name, 'broker']}: there is no section [brokers.{broker}]"
+        yield ConfigurationError(what, remedy=plugins.suggestion(broker, [MAIN, *brokers]))
+    if fault := unusable(route.get("topic", "")):
+        yield ConfigurationError(f"{where[name, 'topic']}: {fault}", remedy="change the template")
 
 
 def _existing(sections: _Sections, entries: Iterable[Entry]) -> list[ConfigurationError]:
@@ -196,4 +231,8 @@ def _placed(entry: Entry, value: object, error: ConfigurationError) -> Configura
 
 
 def _records(sections: _Sections) -> dict[str, Any]:
-    return {name: cast("Any", record)(**sections[name]) for name, record in SECTIONS.items()}
+    records = {name: cast("Any", record_of(name))(**values) for name, values in sections.items()}
+    return {name: records[name] for name in SECTIONS} | {
+        family: {name.partition(".")[2]: r for name, r in records.items() if name.startswith(f"{family}.")}
+        for family in NAMED
+    }

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fencepost.envelope import Format
+from fencepost.routes import MAIN
 
 REQUIRED: Any = dataclasses.MISSING
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z")
 _HEADER = re.compile(r"[A-Za-z0-9_.-]{1,127}\Z")
+BROKER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}\Z")
 TABLE_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}\Z")
+_TOPICS = re.compile(r"[A-Za-z0-9._/*-]{1,249}\Z")
 _PREFIX = re.compile(r"[A-Za-z_{][A-Za-z0-9_{}:.-]{0,79}\Z")  # of keys, as in Redis, too
 _URI_REFERENCE = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]{1,255}\Z")
 
@@ -50,6 +54,7 @@ def _table(**limits: Any) -> Any:
 
 _entry = key  # in a section that has a key of this name
 
+BROKER_NAME_MEANT = f"1 to 20 characters of a-z 0-9 -, a letter or digit first, and not {MAIN}"
 TABLE_PREFIX_MEANT = "a letter or _ and then up to 39 letters, digits or _"
 _KEY_PREFIX = {"pattern": _PREFIX, "meant": f"{TABLE_PREFIX_MEANT}; in Redis also {{ }} : . - and up to 79"}
 
@@ -70,6 +75,7 @@ class RelayConfig:
     retry_base_s: float = key(0.1, float, low=0.001, high=3600)
     retry_cap_s: float = key(30.0, float, low=0.001, high=86_400)
     poll_s: float = key(5.0, float, low=0.01, high=3600)
+    route: str | None = key(None, str, pattern=_FUNCTION, meant="a function of yours, for example shop.routing:route")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +106,15 @@ class BrokerConfig:
     format: str | None = key(None, str, choices=tuple(form.value for form in Format))
     header_map: Mapping[str, str] = _table(pattern=_HEADER, meant="a header's name, or false to leave the header out")
     settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteConfig:
+    """``[routes.NAME]``: where the messages of some topics go. An absent ``topic`` is the message's own."""
+
+    topics: str = key(REQUIRED, str, pattern=_TOPICS, meant="a topic, in which * stands for any characters")
+    broker: str = key(MAIN, str)
+    topic: str | None = key(None, str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +166,7 @@ class LogConfig:
 class Config:
     """A whole configuration. ``file`` is where it was read; where there is none, ``origin`` says it in words.
 
+    ``brokers`` are those besides the main one, ``routes`` say in their order what goes to which of them.
     ``places`` says of each section's URL where it was written ("fencepost.toml line 6").
     """
 
@@ -160,6 +176,8 @@ class Config:
     lease: LeaseConfig = LeaseConfig()
     existing: ExistingConfig = ExistingConfig()
     log: LogConfig = LogConfig()
+    brokers: Mapping[str, BrokerConfig] = field(default_factory=dict)
+    routes: Mapping[str, RouteConfig] = field(default_factory=dict)
     file: Path | None = None
     origin: str = "the environment"
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -185,23 +203,43 @@ SECTIONS: Mapping[str, type] = {
 }
 
 
+NAMED: Mapping[str, type] = {"brokers": BrokerConfig, "routes": RouteConfig}
+"""Sections of which there may be several: ``[brokers.NAME]``."""
+
+
+def record_of(section: str) -> type | None:
+    """The record of a section, "brokers.archive" among them; None where there is no such section."""
+    family, dot, name = section.partition(".")
+    if not dot:
+        return SECTIONS.get(section)
+    return NAMED.get(family) if BROKER_NAME.match(name) and name != MAIN else None
+
+
 def rules(section: str) -> dict[str, Rule]:
     """The keys of a section and what each must be."""
-    return {f.name: f.metadata["rule"] for f in dataclasses.fields(SECTIONS[section]) if "rule" in f.metadata}
+    return {f.name: f.metadata["rule"] for f in _fields(section) if "rule" in f.metadata}
 
 
 def required(section: str) -> list[str]:
     """The keys without which a section cannot be."""
-    fields = dataclasses.fields(SECTIONS[section])
-    return [f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
+    return [
+        f.name
+        for f in _fields(section)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    ]
 
 
 def has_settings(section: str) -> bool:
     """True where further keys belong to the section's plug-in."""
-    return any(f.name == "settings" for f in dataclasses.fields(SECTIONS[section]))
+    return any(f.name == "settings" for f in _fields(section))
 
 
 def default_of(section: str, key: str) -> Any:
     """The default of a key that has one."""
-    found = next(f for f in dataclasses.fields(SECTIONS[section]) if f.name == key)
+    found = next(f for f in _fields(section) if f.name == key)
     return found.default if found.default_factory is dataclasses.MISSING else found.default_factory()
+
+
+def _fields(section: str) -> tuple[dataclasses.Field[Any], ...]:
+    record = record_of(section)
+    return dataclasses.fields(record) if record else ()

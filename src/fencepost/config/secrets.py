@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote
 
-from fencepost.config.records import SECTIONS, Config
+from fencepost.config.records import NAMED, SECTIONS, Config
 
 MASK = "***"
 _SCRUBBED_CHARACTERS_MIN = 4  # a shorter secret would blacken half of every text
@@ -70,7 +70,9 @@ def _mask_user(user_info: str, show_user: bool) -> str:
 
 def masked(config: Config) -> dict[str, dict[str, object]]:
     """Section -> key -> value, fit to be shown."""
-    return {name: _masked_section(name, getattr(config, name)) for name in SECTIONS}
+    several = {f"{family}.{name}": record for family in NAMED for name, record in getattr(config, family).items()}
+    records = {name: getattr(config, name) for name in SECTIONS} | several
+    return {name: _masked_section(name, record) for name, record in records.items()}
 
 
 def _masked_section(section: str, record: object) -> dict[str, object]:
@@ -103,9 +105,11 @@ def scrubber(config: Config) -> Callable[[str], str]:
 
 def _secrets(config: Config) -> set[str]:
     found: set[str] = set()
-    for url, show_user in ((config.database.url, True), (config.lease_url, True), (config.broker.url, False)):
+    brokers = [config.broker, *config.brokers.values()]
+    urls = [(config.database.url, True), (config.lease_url, True), *((broker.url, False) for broker in brokers)]
+    for url, show_user in urls:
         found |= _url_secrets(url, show_user)
-    for settings in (config.broker.settings, config.lease.settings):
+    for settings in (config.lease.settings, *(broker.settings for broker in brokers)):
         found |= {str(value) for name, value in settings.items() if looks_secret(name)}
     return found | {unquote(secret) for secret in found}
 

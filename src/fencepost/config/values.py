@@ -111,7 +111,7 @@ def _check_text(entry: Entry, rule: Rule, value: str) -> None:
 
 def _check_url(entry: Entry, kind: str, url: str) -> None:
     """The URL names a known plug-in, or the dotted name of somebody else's. The plug-in itself reads the rest."""
-    if "://" not in url:
+    if "://" not in url and url not in plugins.ALONE:
         raise ConfigurationError(
             f"{entry.where} is not a URL",
             remedy=f"write scheme://..., the scheme being one of {', '.join(plugins.names(kind))}",

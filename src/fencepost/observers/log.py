@@ -85,6 +85,12 @@ _LINES: dict[type[events.Event], _Line] = {
         logging.WARNING, "circuit_opened", "cannot go on, next try in {delay_s:.1f} s ({count[failures]}): {cause}"
     ),
     events.CircuitClosed: _Line(logging.INFO, "circuit_closed", "going on after {open_s:.1f} s"),
+    events.TopicHeld: _Line(
+        logging.WARNING,
+        "topic_held",
+        "messages for {topic} cannot go, next try in {delay_s:.1f} s ({count[failures]}), other topics go on: {cause}",
+    ),
+    events.TopicResumed: _Line(logging.INFO, "topic_resumed", "messages for {topic} go again after {held_s:.1f} s"),
     events.NoAnswer: _Line(logging.WARNING, "no_answer", "no answer for {waited_s:.0f} s while {doing}, still waiting"),
     events.OwnerFenced: _Line(
         logging.WARNING, "owner_fenced", "fenced: another relay has taken over, term {token} stops at once"

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.envelope import Envelope, Format, envelope
-from fencepost.errors import ParkError
+from fencepost.errors import FencepostError
 from fencepost.message import Stored
 from fencepost.ports.tenure import Lane, Term
 from fencepost.receipt import Receipts
@@ -41,10 +41,18 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One message that the broker does not take, and why."""
+    """One message that the broker does not take, and why.
+
+    A ParkError is about the message: after its attempts it is parked. Any other error is about the place that it goes
+    to (nothing is bound there, it is full): the message is never parked for it, its row and its key wait.
+    """
 
     message: Stored
-    error: ParkError
+    error: FencepostError
+    whole_topic: bool = False
+    """The same goes for every message of the topic: all of it waits, and no attempt is spent."""
+    pause_s: float = 0.0
+    """How long the topic is to be left alone at least; what its place asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class BrokerOptions:
 class Handoff(Protocol):
     """The right to publish on one lane, from a take-over to its first trouble.
 
-    After any error from ``publish`` other than ParkErrors inside an Outcome the handoff is void: the owner takes over
+    After any error from ``publish`` other than those inside an Outcome the handoff is void: the owner takes over
     again, which tells what really happened, and closes this one.
     """
 

@@ -21,6 +21,7 @@ from fencepost.errors import (
     FencepostError,
     FixError,
     LeaseLost,
+    ParkError,
     RetryError,
     Unavailable,
 )
@@ -46,6 +47,8 @@ from fencepost.relay.retry import Backoff, Circuit
 from fencepost.relay.silence import Silence
 
 T = TypeVar("T")
+
+_CANCEL_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,7 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a lane works with."""
+    """What a lane works with. ``takes`` says which messages are its broker's, None that all are."""
 
     source: Source
     broker: Broker
@@ -88,6 +91,7 @@ class Parts:
     circuit: Circuit
     observer: Observer
     clock: Clock
+    takes: Callable[[Stored], bool] | None = None
 
 
 class LaneRun:
@@ -96,6 +100,7 @@ class LaneRun:
     def __init__(self, lane: Lane, ownership: Ownership, parts: Parts, options: LaneOptions) -> None:
         self._lane, self._own, self._options = lane, ownership, options
         self._source, self._broker, self._capabilities = parts.source, parts.broker, parts.capabilities
+        self._takes = parts.takes
         self._circuit, self._observer, self._clock = parts.circuit, parts.observer, parts.clock
         self._backoff = Backoff(options.retry_base_s, options.retry_cap_s, parts.clock)
         self._fenced = parts.capabilities.delivery is Delivery.ATOMIC
@@ -216,6 +221,7 @@ class LaneRun:
             poll_s=self._options.poll_s,
             idle=self._circuit.succeeded,
             clock=self._clock,
+            takes=self._takes,
         )
 
     async def _publish(self, session: Session, handoff: Handoff, batch: Sequence[Stored]) -> Sequence[Stored]:
@@ -263,6 +269,7 @@ class LaneRun:
             raise Unavailable("the broker neither took nor refused a single message of a batch")
         if outcome.published:
             self._known.done(outcome.published)
+            self._circuit.topics_succeeded(outcome.published)
             self._observer(self._report(outcome.published, self._clock.monotonic() - started))
         return outcome
 
@@ -295,7 +302,8 @@ class LaneRun:
     # -- messages that cannot go -------------------------------------------------------------------------------------
 
     async def _set_aside(self, session: Session, failures: Sequence[Failure]) -> None:
-        """Park what has had its attempts; let the key of the rest wait."""
+        """Park what has had its attempts; let the key of the rest wait, or its topic."""
+        failures = self._hold_topics(failures)
         parked: list[Failure] = []
         again: dict[Entity, Failure] = {}
         for failure in failures:
@@ -318,10 +326,18 @@ class LaneRun:
             self._order.wait(failure.message, delay_s)
             self._observer(MessageFailed(**self._facts(failure), delay_s=delay_s))
 
+    def _hold_topics(self, failures: Sequence[Failure]) -> Sequence[Failure]:
+        """Those that are not about a whole topic. The others are the circuit's matter: nothing is written."""
+        held = {failure.message.topic: failure for failure in failures if failure.whole_topic}
+        for topic, failure in held.items():
+            self._order.hold(topic, self._circuit.topic_failed(topic, failure.error, failure.pause_s))
+        return [failure for failure in failures if failure.message.topic not in held]
+
     def _is_to_be_parked(self, failure: Failure) -> bool:
-        return self._options.park and (
-            failure.error.at_once or failure.message.attempts + 1 >= self._options.max_attempts
-        )
+        error = failure.error
+        if not (self._options.park and isinstance(error, ParkError)):
+            return False
+        return error.at_once or failure.message.attempts + 1 >= self._options.max_attempts
 
     def _facts(self, failure: Failure) -> dict[str, Any]:
         message = failure.message
@@ -370,6 +386,8 @@ class LaneRun:
 
 
 async def _cancel(future: asyncio.Future[Any]) -> None:
-    """End a task and take its result, whatever it is."""
-    future.cancel()
+    """End a task and take its result, whatever it is. A library may swallow a cancellation, so it is repeated."""
+    while not future.done():
+        future.cancel()
+        await asyncio.wait([future], timeout=_CANCEL_AGAIN_S)
     await asyncio.gather(future, return_exceptions=True)

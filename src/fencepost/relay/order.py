@@ -40,6 +40,10 @@ class Order:
         self._waiting: dict[Entity, float] = {}
         self._passed_over: set[Entity] = set()
         self._failed: set[Entity] = set()
+        # Topics of which nothing may be sent: until when, those of this round, and those that failed just now.
+        self._held: dict[str, float] = {}
+        self._topics_passed_over: set[str] = set()
+        self._failed_topics: set[str] = set()
 
     def begin_read(self, *, bottom: bool) -> None:
         """A read of the outbox begins, at the bottom or further up.
@@ -49,8 +53,12 @@ class Order:
         """
         self._let_go.clear()
         self._failed.clear()
+        self._failed_topics.clear()
         if bottom:
             self._passed_over.clear()
+            now = self._clock.monotonic()
+            self._held = {topic: until for topic, until in self._held.items() if until > now}
+            self._topics_passed_over = set(self._held)
 
     def free(self, rows: Sequence[Stored]) -> Sequence[Stored]:
         """Those of ``rows``, from the read that began last, that are in no hand and were in none while it ran."""
@@ -61,7 +69,7 @@ class Order:
     def choose(self, rows: Sequence[Stored]) -> list[Stored]:
         """Those of ``rows``, from the read that began last, that may be sent now; they are in hand from here on."""
         free = self.free(rows)
-        by_key = self._one_per_key or self._waiting or self._passed_over
+        by_key = self._one_per_key or self._waiting or self._passed_over or self._topics_passed_over
         chosen = self._choose_by_key(free) if by_key else list(free)
         self._in_hand.update([m.position for m in chosen])
         return chosen
@@ -71,6 +79,8 @@ class Order:
         self._waiting = {entity: until for entity, until in self._waiting.items() if until > now}
         chosen = []
         for message in rows:
+            if message.topic in self._topics_passed_over:
+                continue
             entity = entity_of(message)
             if entity in self._passed_over or entity in self._waiting or entity in self._busy:
                 self._passed_over.add(entity)
@@ -86,10 +96,13 @@ class Order:
         To be called before the next read begins.
         """
         failed, self._failed = self._failed, set()
-        if not failed:
+        topics, self._failed_topics = self._failed_topics, set()
+        if not failed and not topics:
             return chosen
-        self.let_go([m for m in chosen if entity_of(m) in failed])
-        return [m for m in chosen if entity_of(m) not in failed]
+        again = [m for m in chosen if m.topic not in topics and entity_of(m) not in failed]
+        kept = {m.position for m in again}
+        self.let_go([m for m in chosen if m.position not in kept])
+        return again
 
     def let_go(self, messages: Collection[Stored]) -> None:
         """These are no longer in hand: settled, parked, or left for a later round."""
@@ -105,9 +118,16 @@ class Order:
         self._passed_over.add(entity_of(message))
         self._failed.add(entity_of(message))
 
+    def hold(self, topic: str, delay_s: float) -> None:
+        """Nothing of this topic is chosen for ``delay_s``, and not before the next round."""
+        self._held[topic] = self._clock.monotonic() + delay_s
+        self._topics_passed_over.add(topic)
+        self._failed_topics.add(topic)
+
     def next_try_s(self) -> float | None:
-        """Seconds until the first waiting key may be tried again (at least 0), None where no key waits."""
-        return max(0.0, min(self._waiting.values()) - self._clock.monotonic()) if self._waiting else None
+        """Seconds until the first waiting key or topic may be tried again (at least 0), None where none waits."""
+        untils = [*self._waiting.values(), *self._held.values()]
+        return max(0.0, min(untils) - self._clock.monotonic()) if untils else None
 
     def rest(self, batch: Sequence[Stored], outcome: Outcome) -> list[Stored]:
         """What of the batch may be tried again at once: neither published nor failed, nor of a key that has just
@@ -116,4 +136,5 @@ class Order:
         if len(outcome.published) == len(batch):
             return []
         done = {m.position for m in outcome.published} | {f.message.position for f in outcome.failed}
-        return [m for m in batch if m.position not in done and entity_of(m) not in self._failed]
+        left = [m for m in batch if m.position not in done and m.topic not in self._failed_topics]
+        return [m for m in left if entity_of(m) not in self._failed]

@@ -28,7 +28,10 @@ _SIZES = 200  # of a page that are looked at
 
 
 class Reader:
-    """The pages of one session. ``idle`` is called when everything that can be sent is in hand."""
+    """The pages of one session. ``idle`` is called when everything that can be sent is in hand.
+
+    Rows that ``takes`` does not want are somebody else's: they are read, and left alone.
+    """
 
     def __init__(
         self,
@@ -42,9 +45,11 @@ class Reader:
         poll_s: float,
         idle: Callable[[], None],
         clock: Clock,
+        takes: Callable[[Stored], bool] | None = None,
     ) -> None:
         self._session, self._lane, self._order, self._known, self._clock = session, lane, order, known, clock
         self._limit, self._page_bytes, self._poll_s, self._idle = limit, page_bytes, poll_s, idle
+        self._takes = takes
         self._average_bytes = float(_FIRST_GUESS_BYTES)
         self._after: Position | None = None
         self._seen: set[Position] = set()  # every row of this round
@@ -74,7 +79,7 @@ class Reader:
     async def _page(self) -> Sequence[Stored]:
         limit = max(1, min(self._limit, int(self._page_bytes / self._average_bytes)))
         rows = await self._rows(limit)
-        free = self._order.free(rows)
+        free = self._order.free(rows if self._takes is None else [m for m in rows if self._takes(m)])
         self._known.note(free)
         chosen = self._order.choose(free)
         if rows:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
-from fencepost.errors import ConfigurationError, FencepostError, FixError, GuaranteeUnavailable, RetryError, StopError
+from fencepost.errors import (
+    ConfigurationError,
+    FencepostError,
+    FixError,
+    GuaranteeUnavailable,
+    LeaseLost,
+    RetryError,
+    StopError,
+)
 from fencepost.events import Observer, OutboxLimited, RelayFailed, RelayStarted, ignore
 from fencepost.leases import Leadership, Tenure
 from fencepost.ports import Broker, Capabilities, Delivery, Lane, LeaseStore, Limited, Purging, Source
 from fencepost.relay.lane import LaneOptions, LaneRun, Ownership, Parts
+from fencepost.relay.outlet import Outlet
 from fencepost.relay.purging import Purge
 from fencepost.relay.retry import Backoff, Circuit
 from fencepost.relay.silence import Silence
@@ -87,13 +96,21 @@ def require(delivery: str, capabilities: Capabilities, source: object = None) ->
         )
 
 
+def weakest(capabilities: Sequence[Capabilities]) -> Capabilities:
+    """Those that promise least."""
+    return min(capabilities, key=lambda each: _STRENGTH[each.delivery])
+
+
 class Relay:
-    """Publishes the messages of one outbox on one lane. ``owner`` names this process to people ("host:pid")."""
+    """Publishes the messages of one outbox on one lane. ``owner`` names this process to people ("host:pid").
+
+    ``broker`` may be several outlets; then the lane of each is worked on while this relay has the lease.
+    """
 
     def __init__(
         self,
         source: Source,
-        broker: Broker,
+        broker: Broker | Sequence[Outlet],
         leases: LeaseStore,
         lane: Lane,
         owner: str,
@@ -101,13 +118,25 @@ class Relay:
         observer: Observer = ignore,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._source, self._broker, self._leases = source, broker, leases
+        self._source, self._leases = source, leases
+        self._outlets = broker if isinstance(broker, Sequence) else [Outlet(broker, lane)]
         self._lane, self._owner, self._options = lane, owner, options or RelayOptions()
         self._observer, self._clock = observer, clock
         self._drain = asyncio.Event()
         self._backoff = Backoff(self._options.retry_base_s, self._options.retry_cap_s, clock)
         self.circuit = Circuit(lane.name, self._backoff, observer)
-        """Whether the relay gets on, and if not why."""
+        """Whether the relay gets on, and if not why; of several outlets that of the first."""
+        for outlet in self._outlets:
+            is_first = outlet is self._outlets[0]
+            outlet.circuit = self.circuit if is_first else Circuit(outlet.lane.name, self._backoff, observer)
+
+    @property
+    def cause(self) -> str | None:
+        """Why the relay, one of its outlets, or a topic cannot go on; None while all is well."""
+        circuits = [outlet.circuit for outlet in self._outlets]
+        causes = [circuit.cause for circuit in circuits if circuit.cause is not None]
+        causes += [f"topic {topic}: {cause}" for circuit in circuits for topic, cause in circuit.held.items()]
+        return causes[0] if causes else None
 
     def stop(self) -> None:
         """Publish and settle what is in hand, release the lease, end ``run``."""
@@ -118,51 +147,61 @@ class Relay:
         are waited for.
         """
         try:
-            capabilities = await self._until_it_works()
-            if capabilities is not None:
-                await self._serve(capabilities)
+            if await self._until_it_works():
+                await self._serve()
         finally:
             await self._leases.close()
-            await self._broker.close()
+            for outlet in self._outlets:
+                await outlet.broker.close()
 
-    async def _until_it_works(self) -> Capabilities | None:
-        """Open everything once, so that what a person must change is said at once. None where ``stop`` came first."""
+    async def _until_it_works(self) -> bool:
+        """Open everything once, so that what a person must change is said at once. False where ``stop`` came first."""
         silence = Silence(self._lane.name, self._observer, self._clock)
         async with silence.watched():
             return await self._open_patiently(silence)
 
-    async def _open_patiently(self, silence: Silence) -> Capabilities | None:
+    async def _open_patiently(self, silence: Silence) -> bool:
         while not self._drain.is_set():
             try:
                 with silence.waiting("connecting"):
-                    capabilities = await self._unless_stopped(self._open())
+                    opened = await self._unless_stopped(self._open())
             except RetryError as error:
                 await self._sleep(self.circuit.failed(error))
                 continue
-            if capabilities is not None:
-                self.circuit.succeeded()
-                delivery = capabilities.delivery.value
-                self._observer(RelayStarted(lane=self._lane.name, owner=self._owner, delivery=delivery))
-                if isinstance(self._source, Limited):
-                    self._observer(OutboxLimited(lane=self._lane.name, limits=tuple(self._source.limits)))
-                return capabilities
-        return None
+            if opened:
+                self._tell_start(opened)
+                return True
+        return False
 
-    async def _open(self) -> Capabilities:
-        """Try all three servers, whatever becomes of one: a missing table is told also while the broker is down."""
-        broker, *others = await asyncio.gather(
-            self._open_broker(), self._open_leases(), self._try_source(), return_exceptions=True
-        )
-        errors = [e for e in (broker, *others) if isinstance(e, BaseException)]
+    def _tell_start(self, opened: Sequence[Capabilities]) -> None:
+        if self._outlets[0].capabilities is not None:
+            self.circuit.succeeded()
+        delivery = weakest(opened).delivery.value
+        self._observer(RelayStarted(lane=self._lane.name, owner=self._owner, delivery=delivery))
+        if isinstance(self._source, Limited):
+            self._observer(OutboxLimited(lane=self._lane.name, limits=tuple(self._source.limits)))
+
+    async def _open(self) -> Sequence[Capabilities]:
+        """Try every server, whatever becomes of one: a missing table is told also while the broker is down.
+
+        Of several brokers one that can be used is enough to begin.
+        """
+        brokers = [self._open_outlet(outlet) for outlet in self._outlets]
+        results = await asyncio.gather(self._open_leases(), self._try_source(), *brokers, return_exceptions=True)
+        errors = [e for e in results if isinstance(e, BaseException)]
+        opened = [c for c in results[2:] if isinstance(c, Capabilities)]
+        if opened:
+            errors = [e for e in errors if not isinstance(e, RetryError) or e in results[:2]]
         for error in sorted(errors, key=lambda e: isinstance(e, RetryError)):  # what a person must mend comes first
             raise error
-        assert isinstance(broker, Capabilities)  # noqa: S101 - or it would have been raised
-        return broker
+        return opened
 
-    async def _open_broker(self) -> Capabilities:
-        capabilities = await self._broker.open()
+    async def _open_outlet(self, outlet: Outlet) -> Capabilities:
+        outlet.capabilities = None
+        capabilities = await outlet.broker.open()
         require(self._options.delivery, capabilities, self._source)
-        await self._broker.prepare(self._lane)
+        await outlet.broker.prepare(outlet.lane)
+        outlet.capabilities = capabilities
         return capabilities
 
     async def _open_leases(self) -> None:
@@ -184,15 +223,14 @@ class Relay:
                 task.cancel()
             await asyncio.gather(calling, stopping, return_exceptions=True)
 
-    async def _serve(self, capabilities: Capabilities) -> None:
-        parts = Parts(self._source, self._broker, capabilities, self.circuit, self._observer, self._clock)
+    async def _serve(self) -> None:
         leadership = Leadership(
             self._leases, self._lane.name, self._owner, self._options.ttl_s, clock=self._clock, observer=self._observer
         )
         while not self._drain.is_set():
             tenure = await self._campaign(leadership)
             if tenure is not None:
-                await self._lead(tenure, parts)
+                await self._lead(tenure)
 
     async def _campaign(self, leadership: Leadership) -> Tenure | None:
         """Wait for the lease, warm; None where ``stop`` came first or the store needs a person."""
@@ -209,19 +247,15 @@ class Relay:
     async def _keep_warm(self) -> None:
         """A standby that is ready takes over in milliseconds."""
         while True:
-            with suppress(RetryError, FixError):  # the take-over will say so, if it is still so then
-                await self._broker.prepare(self._lane)
+            for outlet in self._outlets:
+                with suppress(RetryError, FixError):  # the take-over will say so, if it is still so then
+                    await outlet.broker.prepare(outlet.lane)
             await self._clock.sleep(_WARM_EVERY_S)
 
-    async def _lead(self, tenure: Tenure, parts: Parts) -> None:
-        ownership = Ownership(tenure.term, tenure.lost, tenure.trusted_for_s)
+    async def _lead(self, tenure: Tenure) -> None:
         try:
-            if tenure.term.early and parts.capabilities.delivery is not Delivery.ATOMIC:
-                # Nothing will refuse the last owner: where only its session is gone, it publishes while it trusts.
-                # A stop waits too: the lease, given back earlier, would be somebody's who does not know of it.
-                await self._clock.sleep(self._options.ttl_s)
             async with self._purging():
-                await LaneRun(self._lane, ownership, parts, self._options.lane_options()).run(self._drain)
+                await self._work(tenure)
         except StopError:  # told to the observer where it was noticed
             # two owners by mistake must not fence each other without a breath
             await self._sleep(self._backoff.delay_s(1))
@@ -230,6 +264,47 @@ class Relay:
             await self._sleep(self.circuit.failed(FencepostError(f"unexpected {type(error).__name__}: {error}")))
         finally:
             await tenure.release()
+
+    async def _work(self, tenure: Tenure) -> None:
+        """On every outlet at once, until ``stop`` or until one of them finds that somebody else is in charge."""
+        if len(self._outlets) == 1:
+            await self._work_on(self._outlets[0], tenure)
+            return
+        working = [asyncio.ensure_future(self._work_on(outlet, tenure)) for outlet in self._outlets]
+        try:
+            await asyncio.wait(working, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for work in working:
+                work.cancel()
+            ends = await asyncio.gather(*working, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException) and not isinstance(end, asyncio.CancelledError):
+                raise end
+
+    async def _work_on(self, outlet: Outlet, tenure: Tenure) -> None:
+        capabilities = outlet.capabilities or await self._open_late(outlet, tenure)
+        if capabilities is None:
+            return
+        if tenure.term.early and capabilities.delivery is not Delivery.ATOMIC:
+            # Nothing will refuse the last owner: where only its session is gone, it publishes while it trusts.
+            # A stop waits too: the lease, given back earlier, would be somebody's who does not know of it.
+            await self._clock.sleep(self._options.ttl_s)
+        ownership = Ownership(tenure.term, tenure.lost, tenure.trusted_for_s)
+        parts = Parts(
+            self._source, outlet.broker, capabilities, outlet.circuit, self._observer, self._clock, outlet.takes
+        )
+        await LaneRun(outlet.lane, ownership, parts, self._options.lane_options()).run(self._drain)
+
+    async def _open_late(self, outlet: Outlet, tenure: Tenure) -> Capabilities | None:
+        """Open a broker that could not be opened with the others; None where the relay is to stop first."""
+        while not self._drain.is_set():
+            if tenure.lost.is_set():
+                raise LeaseLost(f"the lease of lane {self._lane.name} is over")
+            try:
+                return await self._unless_stopped(self._open_outlet(outlet))
+            except (RetryError, FixError) as error:
+                await self._sleep(outlet.circuit.failed(error))
+        return None
 
     @asynccontextmanager
     async def _purging(self) -> AsyncIterator[None]:
