@@ -28,6 +28,8 @@ A plug-in maps every error of its client library to one of the families; the rel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class FencepostError(Exception):
     """The root. ``what`` says what happened and where; ``remedy`` says what to do about it ("" where nothing is
@@ -42,6 +44,19 @@ class FencepostError(Exception):
 
 class FixError(FencepostError):
     """Something must be changed by a person."""
+
+
+def raise_together(errors: Sequence[FixError], place: str) -> None:
+    """Raise several as one, so that they can be mended in one go: of their class, where they share it. None: nothing.
+
+    ``place`` is where they all happened; it is said once.
+    """
+    if not errors:
+        return
+    whats = [errors[0].what, *(error.what.removeprefix(place).lstrip(": ") for error in errors[1:])]
+    remedies = dict.fromkeys(error.remedy for error in errors if error.remedy)
+    kinds = {type(error) for error in errors}
+    raise (kinds.pop() if len(kinds) == 1 else FixError)("; ".join(whats), remedy="; ".join(remedies))
 
 
 class MessageRefused(FixError):

@@ -29,7 +29,8 @@ def test_init_shows_every_key_with_its_default(tmp_path: Path) -> None:
     )
     for section in set(SECTIONS) - {"existing"}:  # it is there only for whoever has a table already
         assert set(shown[section]) == set(rules(section)), section
-        for key in set(shown[section]) - {"url", "name", "schema", "source", "retention_s"}:
+        without = {"url", "name", "schema", "source", "retention_s", "route", "format", "header_map"}
+        for key in set(shown[section]) - without:
             default = next(f for f in SECTIONS[section].__dataclass_fields__.values() if f.name == key).default  # type: ignore[attr-defined]
             assert shown[section][key] == default, (section, key)
 
@@ -98,3 +99,10 @@ def test_schema_of_postgresql(fresh_database: str, tmp_path: Path) -> None:
     assert applied.returncode == 0, applied.stderr
     assert "fencepost_outbox" in applied.stdout
     assert run("schema", "apply", cwd=tmp_path).stdout == "nothing to do: every table exists\n"
+
+
+def test_redis_needs_no_tables(redis_url: str, fresh_name: str, tmp_path: Path) -> None:
+    run("init", "--name", fresh_name, "--database", redis_url, cwd=tmp_path)
+    printed, applied = run_at_once(("schema", "print"), ("schema", "apply"), cwd=tmp_path)
+    assert printed.stdout == "-- Nothing to do: redis needs no tables.\n", printed.stderr
+    assert applied.stdout == "nothing to do: redis needs no tables\n", applied.stderr

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fencepost import app
-from fencepost.cli.purge import purge, seconds_of
+from fencepost.cli.lengths import seconds_of
+from fencepost.cli.purge import purge
 from fencepost.config import load
 from fencepost.errors import ConfigurationError
 from tests.cli.process import run_at_once

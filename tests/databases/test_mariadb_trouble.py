@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Awaitable, Iterator
@@ -276,6 +277,23 @@ async def test_what_is_wrong_with_the_tables_is_refused(
     mariadb.ask(change.format(outbox=mariadb.outbox, prefix=mariadb.options.prefix))
     with pytest.raises(FixError, match=f"(?s){expected}.*{remedy}"):
         await mariadb.source.connect()
+
+
+async def test_all_that_is_wrong_with_the_tables_is_told_at_once(mariadb: MariadbPlace) -> None:
+    prefix = mariadb.options.prefix
+    mariadb.ask(f"ALTER TABLE {mariadb.outbox} ENGINE = MyISAM, DROP INDEX {mariadb.outbox}_due")
+    mariadb.ask(f"ALTER TABLE {prefix}entity MODIFY `key` VARCHAR(255) COLLATE utf8mb4_general_ci NOT NULL")
+    mariadb.ask(f"DROP TABLE {prefix}parked")
+    with pytest.raises(FixError) as caught:
+        await mariadb.source.connect()
+    said = ("engine MyISAM.*", "column key of .*entity takes.*", "no index on available_at.*", "no table .*parked")
+    assert re.search("; .*".join(said), caught.value.what), caught.value.what
+    *mends, apply = caught.value.remedy.split("; ")
+    assert apply == "run `fencepost schema apply`"
+    for text in mends:
+        mariadb.ask(text)
+    await mariadb.schema.apply()
+    await (await mariadb.source.connect()).close()
 
 
 SERVER = Server("db1", 3306, 1, "10.11.6-MariaDB-log", "0", 1, "ROW", 1)

@@ -53,9 +53,16 @@ def parked(place: Place) -> ParkedMessages:
     return ParkedMessages(place.options.schema, place.options.prefix)
 
 
-def retry(place: Place, *ids: str) -> list[str]:
+def retry(place: Place, *ids: str, keep_versions: bool = False) -> list[str]:
     with joined(place) as tx:
-        return run(parked(place).retry(tx.dialect, ids), tx.execute)
+        return run(parked(place).retry(tx.dialect, ids, keep_versions=keep_versions), tx.execute)
+
+
+def counted(place: Place, version: int) -> None:
+    """The key of ``row`` has had so many messages."""
+    key = "`key`" if place.name == "mysql" else "key"
+    table = f"{place.options.prefix}entity"
+    place.ask(f"INSERT INTO {table} (topic, {key}, version) VALUES ('orders', 'order-1', {version})")
 
 
 async def park(session: Session, place: Place, *given: dict[str, Any]) -> list[Stored]:
@@ -73,30 +80,50 @@ async def test_a_retried_message_is_the_same_but_for_its_place_and_its_mark(plac
         session, place, row(version=3, headers='{"trace":"a","fencepost-retried":"4"}', payload=b"\xff")
     )
     place.add(row(version=4))
+    counted(place, 4)
     assert retry(place, old.id) == [old.id]
     newer, again = await session.pending(LANE, 10)
     assert newer.version == 4
     headers = {"trace": "a", RETRIED: "5"}
-    assert again._replace(position=0) == old._replace(position=0, attempts=0, headers=headers)
+    assert again._replace(position=0) == old._replace(position=0, attempts=0, headers=headers, version=5)
     assert place.ask(f"SELECT count(*) FROM {place.options.prefix}parked") == [(0,)]
+    assert place.ask(f"SELECT version FROM {place.options.prefix}entity") == [(5,)]
 
 
-async def test_a_position_that_was_the_version_stays_it(place: Place, session: Session) -> None:
+@pytest.mark.parametrize("is_counted", [True, False])
+async def test_a_version_is_kept_where_that_is_wanted_or_nobody_counts(
+    place: Place, session: Session, is_counted: bool
+) -> None:
+    (old,) = await park(session, place, row(version=3))
+    if is_counted:
+        counted(place, 4)
+    retry(place, old.id, keep_versions=is_counted)
+    assert [message.version for message in await session.pending(LANE, 10)] == [3]
+    assert place.ask(f"SELECT version FROM {place.options.prefix}entity") == [(4,)] * is_counted
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_where_the_position_is_the_version_it_is_the_new_one_unless_kept(
+    place: Place, session: Session, kept: bool
+) -> None:
     (old,) = await park(session, place, row(version=None))
     (keyless,) = await park(session, place, row(version=None, key=None))
     assert old.version == old.position
-    assert retry(place, old.id, keyless.id) == [old.id, keyless.id]
+    assert retry(place, old.id, keyless.id, keep_versions=kept) == [old.id, keyless.id]
     again, other = await session.pending(LANE, 10)
-    assert (again.version, other.version) == (old.position, None)
+    assert (again.version, other.version) == (old.position if kept else again.position, None)
     assert int(again.position) > int(old.position)
 
 
 async def test_they_go_in_the_order_given_behind_everything(place: Place, session: Session) -> None:
     messages = await park(session, place, *(row(version=n) for n in (1, 2, 3)))
     place.add(row(version=4))
+    counted(place, 4)
     order = [messages[n].id for n in (2, 0)]
     assert retry(place, *order) == order
-    assert [message.version for message in await session.pending(LANE, 10)] == [4, 3, 1]
+    again = list(await session.pending(LANE, 10))
+    assert [message.version for message in again] == [4, 5, 6]
+    assert [message.id for message in again[1:]] == order
 
 
 async def test_a_retried_message_may_be_parked_and_retried_again(place: Place, session: Session) -> None:

@@ -11,7 +11,7 @@ import pytest
 from asyncpg import exceptions as apg
 
 from fencepost.databases import postgresql
-from fencepost.databases.postgresql.connection import Outbox, dsn_of
+from fencepost.databases.postgresql.connection import Outbox
 from fencepost.databases.postgresql.faults import ERRORS, fault_of
 from fencepost.elections.sql import lease_store
 from fencepost.errors import (
@@ -28,6 +28,7 @@ from fencepost.errors import (
 )
 from fencepost.ports import DatabaseOptions, LeaseOptions
 from fencepost.sql import faults
+from fencepost.sql.postgresql_address import dsn_of
 
 CLASSES = sorted(
     (

@@ -44,7 +44,7 @@ async def sqlite_source(folder: Path, ddl: str, table: ExistingTable = TABLE, **
         connection.executescript(ddl)
     made = DatabaseOptions(url=f"sqlite:///{folder / 'shop.db'}", table=table, **options)
     plugin = plugins.load("database", "sqlite")
-    assert list(await plugin.schema(made).apply()) == ["fencepost_lease", "fencepost_parked"]
+    assert list(await plugin.schema(made).apply()) in (["fencepost_lease", "fencepost_parked"], [])
     source: Source = plugin.source(made)
     return source
 
@@ -83,6 +83,21 @@ async def test_a_table_that_cannot_be_an_outbox_is_refused(name: str, tmp_path: 
         with pytest.raises(FixError, match=what) as caught:
             await call()
         assert remedy in caught.value.remedy
+
+
+async def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    table = replace(TABLE, key="aggregate_id", payload="paylod", topic="x.{kind}", state="type", pending="new")
+    source = await sqlite_source(tmp_path, GOOD.replace("type TEXT", "type UUID"), table)
+    with pytest.raises(ConfigurationError) as caught:
+        await source.connect()
+    assert caught.value.what.count("SQLite") == 1, "where it is stands once"
+    for said in ("'aggregate_id', which [existing] key", "'paylod', which", "'kind', which", "type is UUID"):
+        assert said in caught.value.what
+    for remedy in ("did you mean 'aggregateid'?", "did you mean 'payload'?", "needs a column of this kind"):
+        assert remedy in caught.value.remedy
+    source = await sqlite_source(tmp_path, "", replace(TABLE, position="type", state="seq", pending="new"))
+    with pytest.raises(ConfigurationError, match=r"has no order: .*; .*pending is 'new', and .* holds whole numbers"):
+        await source.connect()
 
 
 async def test_what_works_badly_is_warned_about_with_the_statement_that_mends_it(tmp_path: Path) -> None:
@@ -195,7 +210,7 @@ async def test_in_mariadb_a_table_without_transactions_is_refused(mariadb_url: s
     async with mariadb(mariadb_url, fresh_name) as url:
         plugin = plugins.load("database", "mariadb")
         options = DatabaseOptions(url=url, table=TABLE)
-        with pytest.raises(FixError, match="engine MyISAM"):
+        with pytest.raises(FixError, match=r"engine MyISAM.*; has no table fencepost_parked: ALTER TABLE .*; run"):
             await plugin.source(options).connect()
         ask(url, "ALTER TABLE shop_outbox ENGINE = InnoDB")
         with pytest.raises(SchemaMissing, match="fencepost_parked"):
@@ -282,6 +297,27 @@ async def test_check_tells_the_limits(tmp_path: Path, monkeypatch: pytest.Monkey
     told = [finding.what for finding in report.findings if finding.what.startswith("limit: ")]
     assert any("no lock of the entity" in line for line in told)
     assert any("no delayed messages" in line for line in told)
+
+
+async def test_check_tells_tables_that_are_missing_and_a_wrong_map_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        connection.executescript(GOOD)
+    file = tmp_path / "fencepost.toml"
+
+    async def found(existing: str) -> list[str]:
+        file.write_text(CONFIGURATION.format(database="", existing=existing))
+        missing, *others = [f.what for f in (await app.check(load(file, {}))).findings if f.part == "database"]
+        assert "these tables, or parts of them, are missing: fencepost_lease, fencepost_parked" in missing
+        return others
+
+    assert await found(NAMED) == []
+    (wrong,) = await found(f'{NAMED}key = "aggregate_id"')
+    assert "no column 'aggregate_id'" in wrong
+    (wrong,) = await found(NAMED.replace("shop_outbox", "shop_outbx"))
+    assert "has no table shop_outbx" in wrong
 
 
 async def test_the_start_tells_the_limits(tmp_path: Path) -> None:

@@ -18,12 +18,20 @@ def test_a_retried_message_goes_to_the_end_of_its_key_and_is_marked(default: Dat
     with transaction.atomic():
         outbox.add("orders", "c", key="1")
     assert parked.retry([second, first]) == [second, first]
-    assert default.rows() == [("1", 3, '"c"'), ("1", 2, '"b"'), ("1", 1, '"a"')]
+    assert default.rows() == [("1", 3, '"c"'), ("1", 4, '"b"'), ("1", 5, '"a"')]
     assert default.rows("id", "parked") == []
     headers = [text and json.loads(text) for (text,) in default.rows("headers")]
     marked = {"trace": "s3cret", "fencepost-retried": "1"}
     assert headers == [None, marked, marked]
     assert default.rows("attempts, state, last_error")[1:] == [(0, 0, None)] * 2
+
+
+def test_versions_of_an_application_can_be_kept(default: Database) -> None:
+    (one,) = park(default, ("orders", "a", "1"))
+    assert parked.retry([one], keep_versions=True) == [one]
+    with transaction.atomic():
+        outbox.add("orders", "b", key="1", version=2)
+    assert default.rows() == [("1", 1, '"a"'), ("1", 2, '"b"')]
 
 
 def test_what_is_not_parked_is_left_alone(default: Database) -> None:

@@ -43,6 +43,6 @@ def test_messages_are_added_and_retried(fresh_database: str, tmp_path: Path) -> 
     waiting = [
         ("50%", 2, b"1", '{"n":"1"}'),
         (None, None, b"2", '{"n":"1"}'),
-        ("50%", 1, b"\x00%s", '{"h":"ü","fencepost-retried":"1"}'),
+        ("50%", 3, b"\x00%s", '{"h":"ü","fencepost-retried":"1"}'),
     ]
     assert python(tmp_path, fresh_database, {}, PROGRAM, without="psycopg") == repr(waiting)

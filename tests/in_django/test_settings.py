@@ -13,11 +13,11 @@ from django.core.checks import run_checks
 from django.test import override_settings
 
 from fencepost import app, plugins
-from fencepost.databases.postgresql.connection import dsn_of
 from fencepost.databases.sqlite.connection import path_of
 from fencepost.django import settings
 from fencepost.errors import ConfigurationError, FixError
 from fencepost.ports import DatabaseOptions
+from fencepost.sql.postgresql_address import dsn_of
 from tests.in_django import project
 
 POSTGRESQL = "django.db.backends.postgresql"

@@ -44,7 +44,7 @@ class Running:
 
     def refuse(self, refuses: Callable[[Stored], Failure | None]) -> None:
         """Let the broker take no message of which this says why."""
-        self.broker.failure = refuses  # type: ignore[method-assign]
+        self.broker.failure = refuses  # type: ignore[method-assign, assignment]
 
     async def work(self, scenario: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._relay.run())

@@ -13,6 +13,8 @@ from fencepost.sql import positions_other, schema
 from fencepost.sql.lease import LeaseStatements
 from fencepost.sql.other import KINDS, UNPARTITIONED, dialect_of
 from fencepost.sql.outbox import add_statements
+from fencepost.sql.parked import parked_statements
+from fencepost.sql.parked_pages import ParkedPages
 from fencepost.sql.source_other import RelayStatements
 from fencepost.sql.statements import Prepared, prepare
 from fencepost.sql.tables import Tables, tables
@@ -55,6 +57,18 @@ def relaying(name: str, t: Tables) -> dict[str, str]:
     return texts | {"relay last drawn": compiled(last, dialect), "relay at": compiled(at, dialect)}
 
 
+def parking(name: str) -> dict[str, str]:
+    """What an operator sends, who looks after parked messages."""
+    dialect = dialect_of(name)
+    made = parked_statements(dialect, schema=None, prefix="fencepost_", with_seq=True)
+    parts = {field: getattr(made, field) for field in ("claim", "draw", "copy_back", "find", "remove")}
+    pages = ParkedPages(dialect, None, "fencepost_")
+    shapes = {"page": ("topic", "key", "since", "before", "after_seq", "after_id"), "count": ("topic", "key")}
+    parts |= {kind: pages.statement(kind, *names) for kind, names in shapes.items()}
+    parts["payload"] = pages.statement("payload", "id", "seq")
+    return {f"parked {what}": one_line(said.text) for what, said in parts.items() if isinstance(said, Prepared)}
+
+
 def leading(name: str, t: Tables) -> dict[str, str]:
     """What a lease store sends."""
     say = LeaseStatements(t.lease, name)
@@ -79,7 +93,7 @@ def _bare(text: str) -> str:
 def everything(name: str) -> dict[str, str]:
     """All of it but for the settings of a session."""
     t = tables()
-    found = {**adding(name), **relaying(name, t), **leading(name, t), **making(name, t)}
+    found = {**adding(name), **relaying(name, t), **parking(name), **leading(name, t), **making(name, t)}
     return found | ({"server": SERVER[name]} if name in SERVER else {})
 
 

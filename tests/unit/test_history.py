@@ -140,3 +140,11 @@ def test_the_counts_agree_with_their_definitions(committed: list[str], streams: 
 def test_the_kit_has_the_same_judge() -> None:
     assert testing.history.compare is compare
     assert set(testing.history.__all__) <= set(dir(history))
+
+
+def test_repeats_that_say_so_are_counted_apart() -> None:
+    committed = [Entry("a"), Entry("b")]
+    report = compare(committed, [[Entry("a"), Entry("b"), Entry("a", marked=True), Entry("b")]])
+    assert (report.repeated, report.unmarked) == (2, 1)
+    assert "repeated 2 (1 said so)" in str(report)
+    assert not report.clean

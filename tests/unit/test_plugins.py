@@ -61,7 +61,7 @@ def test_a_plug_in_that_has_no_word_on_it(url: str) -> None:
 
 
 def test_an_unknown_plug_in_is_refused_where_it_is_needed() -> None:
-    with pytest.raises(UnknownPlugin, match="known are kafka, memory, nats"):
+    with pytest.raises(UnknownPlugin, match=r"known are .*kafka, memory, .*nats"):
         plugins.load("broker", "nobody")
     with pytest.raises(ConfigurationError, match="is not a broker URL"):
         plugins.name_of("broker", "not a URL")

@@ -351,7 +351,7 @@ def test_a_server_lives_is_killed_and_comes_back_with_its_port(tree: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mariadb", "redis", "rabbitmq"])
+@pytest.mark.parametrize("name", ["mariadb", "redis", "rabbitmq", "mqtt"])
 def test_a_server_that_no_other_test_starts(name: str, tree: Path) -> None:
     """It starts, answers, and stops with all of its processes."""
     if not SERVERS[name].is_installed():

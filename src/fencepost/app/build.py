@@ -174,6 +174,7 @@ def broker(config: Config, clock: Clock = SYSTEM_CLOCK) -> Broker:
         clock=clock,
         form=Format(section.format) if section.format else None,
         header_map=section.header_map,
+        publish_timeout_s=RelayOptions(ttl_s=config.lease.ttl_s).lane_options().publish_timeout_s,
     )
     with _placed(config, "broker"):
         plugin = plugins.load("broker", plugins.name_of("broker", section.url))

@@ -37,6 +37,7 @@ name = {name}
 # retry_base_s = 0.1          # first pause after a failure; it doubles ...
 # retry_cap_s = 30.0          # ... up to this
 # poll_s = 5.0                # how often an idle relay looks although nobody woke it
+# route = "shop.routing:route"   # a function of yours that says where a message goes: docs/routing.md
 
 [database]
 # Where your service writes its messages: the database that it already has.
@@ -59,9 +60,15 @@ url = {database}
 # Where the messages go.
 #   nats://host:4222          JetStream; exactly-once from server 2.12.1 on
 #   kafka://host:9092         exactly-once; readers use isolation.level=read_committed
+#   redis://host:6379/0       streams; exactly-once, as far as the server keeps what it was given
+#   inbox+postgresql://...    a table of the consumer's database (also inbox+mariadb, inbox+sqlite); exactly-once
+#   https://host/{{topic}}      webhooks; at least once
+#   file:///folder/{{topic}}.jsonl   stdout:   JSON lines; at least once
 url = {broker}
 # create = true               # topics and streams that are missing may be created
 # timeout_s = 30.0            # for one answer of the broker
+# format = "cloudevents-binary"   # how a message looks; "cloudevents-structured", "plain", "debezium"
+# header_map = {{ce_id = "event-id", ce_time = false}}   # headers under other names, or left out
 # Further keys belong to the broker's own plug-in: see docs/configuration.md.
 
 [lease]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
 import typer
 from typer.core import TyperGroup
 
-from fencepost.cli import kit
-from fencepost.cli.failures import INTERRUPTED, MANNER
+from fencepost.cli import kit, parked_program
+from fencepost.cli.options import ConfigFile, Debug, Json, interruptible
 
 _EXIT_CODES = (
     "Exit codes: 0 all is well, 1 check, demo, torture or simulate found a problem, 2 the command line, the "
     "configuration or a server needs a person to change something, 3 a server cannot be reached, 130 interrupted."
 )
-
-
-def _set_debug(wanted: bool) -> None:
-    MANNER.debug = MANNER.debug or wanted
 
 
 def _show_version(wanted: bool) -> None:
@@ -30,17 +25,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-c",
-        metavar="FILE",
-        help="The configuration. Default: $FENCEPOST_CONFIG, else fencepost.toml in this folder.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.", callback=_set_debug)]
 Version = Annotated[
     bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
 ]
@@ -64,6 +48,7 @@ def program(*, pretty: bool) -> TyperGroup:
     tables.command("print")(schema_print)
     tables.command("apply")(schema_apply)
     cli.add_typer(tables, name="schema")
+    cli.add_typer(parked_program.commands(mode), name="parked")
     group = cast("TyperGroup", typer.main.get_command(cli))
     for name in kit.COMMANDS:
         group.add_command(kit.Later(name, mode))
@@ -79,15 +64,6 @@ def _root(version: Version = False, debug: Debug = False) -> None:
 
 def _schema() -> None:
     """Print or create the tables of the outbox."""
-
-
-def _interruptible(run: Callable[[], int | None]) -> None:
-    try:
-        code = run()
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    if code:
-        raise typer.Exit(code)
 
 
 def init(
@@ -110,7 +86,7 @@ def init(
     """
     from fencepost.cli import init as command
 
-    _interruptible(lambda: command.init(config, name=name, database=database, broker=broker, force=force))
+    interruptible(lambda: command.init(config, name=name, database=database, broker=broker, force=force))
 
 
 def schema_print(config: ConfigFile = None, as_json: Json = False, debug: Debug = False) -> None:
@@ -120,14 +96,14 @@ def schema_print(config: ConfigFile = None, as_json: Json = False, debug: Debug 
     """
     from fencepost.cli import schema as command
 
-    _interruptible(lambda: command.show(config, as_json=as_json))
+    interruptible(lambda: command.show(config, as_json=as_json))
 
 
 def schema_apply(config: ConfigFile = None, as_json: Json = False, debug: Debug = False) -> None:
     """Create the tables that are missing. Running it again is harmless."""
     from fencepost.cli import schema as command
 
-    _interruptible(lambda: command.apply(config, as_json=as_json))
+    interruptible(lambda: command.apply(config, as_json=as_json))
 
 
 def check(config: ConfigFile = None, as_json: Json = False, debug: Debug = False) -> None:
@@ -138,7 +114,7 @@ def check(config: ConfigFile = None, as_json: Json = False, debug: Debug = False
     """
     from fencepost.cli import check as command
 
-    _interruptible(lambda: command.check(config, as_json=as_json))
+    interruptible(lambda: command.check(config, as_json=as_json))
 
 
 def relay(config: ConfigFile = None, debug: Debug = False) -> None:
@@ -150,7 +126,7 @@ def relay(config: ConfigFile = None, debug: Debug = False) -> None:
     """
     from fencepost.cli import relay as command
 
-    _interruptible(lambda: command.relay(config))
+    interruptible(lambda: command.relay(config))
 
 
 def status(
@@ -163,7 +139,7 @@ def status(
     """Show the backlog, who leads, and the delivery in force."""
     from fencepost.cli import status as command
 
-    _interruptible(lambda: command.status(config, watch=watch, every_s=every, as_json=as_json))
+    interruptible(lambda: command.status(config, watch=watch, every_s=every, as_json=as_json))
 
 
 def purge(
@@ -188,7 +164,7 @@ def purge(
     """
     from fencepost.cli import purge as command
 
-    _interruptible(lambda: command.purge(config, older_than=older_than, batch=batch, dry_run=dry_run, as_json=as_json))
+    interruptible(lambda: command.purge(config, older_than=older_than, batch=batch, dry_run=dry_run, as_json=as_json))
 
 
 def demo(
@@ -239,4 +215,4 @@ def demo(
         seed=seed,
         keep=keep,
     )
-    _interruptible(lambda: command.show(options, as_json=as_json))
+    interruptible(lambda: command.show(options, as_json=as_json))

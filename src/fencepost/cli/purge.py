@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 
 from fencepost import app
 from fencepost.cli import output
+from fencepost.cli.lengths import seconds_of
 from fencepost.cli.settings import load_config
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.config import Config
 from fencepost.errors import ConfigurationError
 from fencepost.words import counted
 
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)?\Z")
-_UNITS_S = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _PROGRESS_EVERY_S = 2.0
 
 
@@ -34,14 +32,6 @@ def purge(file: Path | None, *, older_than: str | None, batch: int, dry_run: boo
     what = counted(rows, "row")
     age = output.seconds(older_than_s)
     output.line(f"would purge {what} settled more than {age} ago" if dry_run else f"purged {what}")
-
-
-def seconds_of(text: str) -> float:
-    """A length of time as it is written: "90", "90s", "30m", "12h", "7d". Raises ConfigurationError."""
-    found = _LENGTH.match(text.strip())
-    if found is None:
-        raise ConfigurationError(f"--older-than {text!r}", remedy="write a number with s, m, h or d: 7d, 12h, 90s")
-    return float(found[1]) * _UNITS_S[found[2]]
 
 
 def _older_than_s(given: str | None, config: Config) -> float:

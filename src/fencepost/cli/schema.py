@@ -9,6 +9,8 @@ from typing import Protocol, runtime_checkable
 from fencepost import app
 from fencepost.cli import output
 from fencepost.cli.settings import load_config
+from fencepost.config import Config
+from fencepost.plugins import name_of
 from fencepost.ports import Schema
 
 _END_OF_BLOCK = "\n/"  # after a block of Oracle's, whose own lines end with semicolons
@@ -29,6 +31,8 @@ def show(file: Path | None, *, as_json: bool) -> None:
         elsewhere = {"lease_statements": _statements(leases)} if leases else {}
         output.json_line({"statements": _statements(schema), **elsewhere, **_revision(schema)})
         return
+    if not schema.statements():
+        output.line(f"-- Nothing to do: {_no_tables(config)}.")
     if isinstance(schema, Revised):
         output.line(f"-- The tables of Fencepost, revision {schema.revision}.\n")
     _print(schema)
@@ -55,9 +59,17 @@ def apply(file: Path | None, *, as_json: bool) -> None:
         output.json_line({"created": created, **({"lease_created": elsewhere} if leases else {}), **_revision(schema)})
         return
     if created or not elsewhere:
-        output.line(f"created {', '.join(created)}" if created else "nothing to do: every table exists")
+        output.line(f"created {', '.join(created)}" if created else _nothing_to_do(config, schema))
     if elsewhere:
         output.line(f"created in the database of [lease] url {', '.join(elsewhere)}")
+
+
+def _nothing_to_do(config: Config, schema: Schema) -> str:
+    return f"nothing to do: {'every table exists' if schema.statements() else _no_tables(config)}"
+
+
+def _no_tables(config: Config) -> str:
+    return f"{name_of('database', config.database.url)} needs no tables"
 
 
 async def _applied(schema: Schema, leases: Schema | None) -> tuple[list[str], list[str]]:

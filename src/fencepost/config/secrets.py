@@ -13,7 +13,7 @@ MASK = "***"
 _SCRUBBED_CHARACTERS_MIN = 4  # a shorter secret would blacken half of every text
 
 _SECRET_NAME = re.compile(
-    r"(?i)pass(?:word|wd|phrase|code|\b)|secret|token|credential|api[._-]?key|private|jaas|creds|nkey|seed|key\.pem|oauthbearer"
+    r"(?i)pass(?:word|wd|phrase|code|\b)|secret|token|credential|api[._-]?key|private|jaas|user\.info|creds|nkey|seed|key\.pem|oauthbearer"
 )
 _SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+._-]*://")
 _SERVERS = re.compile(r"(?:[^,:]+(?::\d+)?,)+(?:[A-Za-z][A-Za-z0-9+.-]*://)?(?=[^,]*:|[^,:]+\Z)")
@@ -110,7 +110,10 @@ def _secrets(config: Config) -> set[str]:
     for url, show_user in urls:
         found |= _url_secrets(url, show_user)
     for settings in (config.lease.settings, *(broker.settings for broker in brokers)):
-        found |= {str(value) for name, value in settings.items() if looks_secret(name)}
+        for name, value in settings.items():
+            texts = value if isinstance(value, list | tuple) else [value]
+            found |= {str(text) for text in texts if looks_secret(name)}
+            found |= {secret for text in texts if "://" in str(text) for secret in _url_secrets(str(text), False)}
     return found | {unquote(secret) for secret in found}
 
 

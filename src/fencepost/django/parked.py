@@ -15,9 +15,12 @@ from fencepost.sql.parked import ParkedMessages
 from fencepost.sql.transaction import Blocking, Work
 
 
-def retry(ids: Iterable[str], *, using: str | None = None) -> list[str]:
-    """Put messages to the end of their keys, marked, in the order given; the ids of those that were parked."""
-    return _run(lambda parked, dialect: parked.retry(dialect, ids), using)
+def retry(ids: Iterable[str], *, keep_versions: bool = False, using: str | None = None) -> list[str]:
+    """Put messages to the end of their keys, marked, in the order given; the ids of those that were parked.
+
+    They get the next versions of their keys, or keep their own: where the application gives versions itself, they must.
+    """
+    return _run(lambda parked, dialect: parked.retry(dialect, ids, keep_versions=keep_versions), using)
 
 
 def discard(ids: Iterable[str], *, using: str | None = None) -> list[str]:

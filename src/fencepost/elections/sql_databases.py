@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import quote
+from typing import Protocol
 from zlib import crc32
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from fencepost.errors import AccessDenied, ConfigurationError, MissingExtra, SchemaMissing, Unavailable
+from fencepost.errors import AccessDenied, ConfigurationError, SchemaMissing, Unavailable
 from fencepost.ports import LeaseOptions
-from fencepost.sql import cockroachdb
-from fencepost.sql.address import check_ports, file_in
-from fencepost.sql.faults import APPLY, READ_ONLY, greeting
-from fencepost.sql.link import OWN_POOL, Wire
+from fencepost.sql.client import PostgresqlClient, SqliteClient
+from fencepost.sql.faults import APPLY, READ_ONLY
+from fencepost.sql.link import Wire
 from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
 from fencepost.sql.tables import tables
 
@@ -70,7 +65,7 @@ class Database(Protocol):
         ...
 
 
-class Postgresql:
+class Postgresql(PostgresqlClient):
     """PostgreSQL through asyncpg."""
 
     # Below one statement a second, with the renewed attempts now and then that a candidate makes besides; and a killed
@@ -78,42 +73,13 @@ class Postgresql:
     look_every_s = (1.05, 1.15)
 
     def __init__(self, options: LeaseOptions) -> None:
-        self._driver = library("asyncpg", "postgresql")
+        super().__init__(options.url, options.timeout_s)
         self._options = options
-        check_ports(options.url)
-        self._dsn = re.sub(r"^[a-zA-Z0-9+]+://", "postgresql://", options.url)
-        self._last: Any = None
         self._channel = ""
         self._wanted = wants_evidence(options.settings)
-        self.place = re.sub(r"//([^:/@]*):[^@/]*@", r"//\1:***@", self._dsn).partition("?")[0]
         self.evidence = "not known yet"
         self.wrapped = False
         self.table = tables(schema=options.schema, prefix=options.prefix).lease
-        self.engine = create_async_engine(
-            "postgresql+asyncpg://",
-            **OWN_POOL,
-            isolation_level="AUTOCOMMIT",
-            connect_args={
-                "async_creator_fn": self._connect,
-                # Without names and without a cache: behind a pooler the next server would not know them.
-                "prepared_statement_cache_size": 0,
-                "prepared_statement_name_func": str,
-            },
-        )
-
-    async def _connect(self) -> Any:
-        named = {} if "application_name=" in self._dsn else {"application_name": "fencepost"}
-        with greeting(self._dsn):
-            self._last = await self._driver.connect(
-                self._dsn, timeout=self._options.timeout_s, statement_cache_size=0, server_settings=named
-            )
-        cockroachdb.refuse(self._last.get_settings(), self.place)
-        return self._last
-
-    def abort(self) -> None:
-        last, self._last = self._last, None
-        if last is not None:
-            last.terminate()
 
     async def begin(self, wire: Wire, ttl_s: float) -> None:
         # A candidate that is paused while it has the row's lock must not keep the owner from renewing.
@@ -172,26 +138,18 @@ class Postgresql:
         return row.pid, row.schema
 
 
-class Sqlite:
+class Sqlite(SqliteClient):
     """SQLite through aiosqlite."""
 
     look_every_s = (0.2, 0.3)  # a file on this machine: a look costs microseconds
     wrapped = False
 
     def __init__(self, options: LeaseOptions) -> None:
-        library("aiosqlite", "sqlite")
         if options.schema is not None:
             raise ConfigurationError("SQLite has no schemas", remedy="leave schema out")
-        self._path = path = _database_file(options.url)
-        self.place = f"sqlite:///{path}"
+        super().__init__(options.url, options.timeout_s)
         self.table = tables(prefix=options.prefix).lease
-        self._evidence, self.evidence = self._files(options.settings, path)
-        self.engine = create_async_engine(
-            URL.create("sqlite+aiosqlite", database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"}),
-            **OWN_POOL,
-            isolation_level="AUTOCOMMIT",
-            connect_args={"timeout": options.timeout_s * 0.8},  # so that SQLite says first that it is busy
-        )
+        self._evidence, self.evidence = self._files(options.settings, self.path)
 
     def _files(self, settings: Mapping[str, object], path: Path) -> tuple[SessionEvidence, str]:
         if not wants_evidence(settings):
@@ -199,9 +157,6 @@ class Sqlite:
         if not files_can_be_locked():
             return NoEvidence(), "none: this system has no file locks that end with a process"
         return FileLocks(path, self.table.name), "a lock file of the owner's process, beside the database"
-
-    def abort(self) -> None:
-        return  # its thread ends when its statement does
 
     async def begin(self, wire: Wire, ttl_s: float) -> None:
         await wire.say("BEGIN IMMEDIATE")
@@ -214,7 +169,7 @@ class Sqlite:
         return self._evidence
 
     async def rehearse(self, wire: Wire) -> None:
-        for path in (self._path, self._path.parent):  # the journal stands beside the file
+        for path in (self.path, self.path.parent):  # the journal stands beside the file
             if not os.access(path, os.W_OK):
                 raise AccessDenied(
                     f"{path} is read-only for this process", remedy="let the user of this process write to it"
@@ -222,16 +177,6 @@ class Sqlite:
 
     async def notify(self, wire: Wire, name: str) -> None:
         return  # candidates look at the lock file, which goes away, and at the row
-
-
-def library(name: str, extra: str) -> Any:
-    """A driver's module. Raises MissingExtra."""
-    try:
-        importlib.import_module("greenlet")
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        what = f"leases in {extra} need the library {error.name!r}, which is not installed"
-        raise MissingExtra(what, remedy=f'pip install "fencepost[{extra}]"') from error
 
 
 def wants_evidence(settings: Mapping[str, object]) -> bool:
@@ -243,10 +188,3 @@ def wants_evidence(settings: Mapping[str, object]) -> bool:
     if value not in {"auto", "off"}:
         raise ConfigurationError(f"session_evidence = {value!r}", remedy='write "auto" or "off"')
     return value == "auto"
-
-
-def _database_file(url: str) -> Path:
-    name = file_in(url)
-    if not name or name == ":memory:" or name.startswith("file:"):
-        raise ConfigurationError(f"{url!r} names no file that others could open", remedy="write sqlite:///PATH")
-    return Path(name).resolve()

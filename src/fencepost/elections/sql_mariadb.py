@@ -8,14 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from fencepost.elections.sql_databases import POOLED, RIGHTS, SWITCHED_OFF, Ring, library, wants_evidence
+from fencepost.elections.sql_databases import POOLED, RIGHTS, SWITCHED_OFF, Ring, wants_evidence
 from fencepost.errors import AccessDenied
 from fencepost.ports import LeaseOptions
+from fencepost.sql.client import MariadbClient
 from fencepost.sql.faults import fault_of
-from fencepost.sql.link import OWN_POOL, Wire
-from fencepost.sql.mariadb_address import ISOLATION, connect_arguments, place_of, session_settings
+from fencepost.sql.link import Wire
+from fencepost.sql.mariadb_address import ISOLATION, session_settings
 from fencepost.sql.sessions import NamedLocks, NoEvidence, SessionEvidence
 from fencepost.sql.tables import tables
 
@@ -25,37 +25,19 @@ _SERVER = sa.text("SELECT CONNECTION_ID() AS session_id, DATABASE() AS name")
 _CLUSTER = sa.text("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'")
 
 
-class Mariadb:
+class Mariadb(MariadbClient):
     """MariaDB and MySQL. Nobody announces there that a lease was released: a candidate waits for the owner's lock."""
 
     look_every_s = (1.05, 1.15)
     wrapped = False
 
     def __init__(self, options: LeaseOptions) -> None:
-        self._driver = library("asyncmy", "mariadb")
+        super().__init__(options.url, options.timeout_s)
         self._options = options
-        self._arguments = connect_arguments(options.url)
-        self._last: Any = None
         self._closing: asyncio.Task[None] | None = None
         self._wanted = wants_evidence(options.settings)
-        self.place = place_of(options.url)
         self.evidence = "not known yet"
         self.table = tables(schema=options.schema, prefix=options.prefix).lease
-        self.engine = create_async_engine(
-            "mysql+asyncmy://",
-            **OWN_POOL,
-            isolation_level="AUTOCOMMIT",
-            connect_args={"async_creator_fn": self._connect},
-        )
-
-    async def _connect(self, *_: object, **__: object) -> Any:
-        self._last = await self._driver.connect(**self._arguments, connect_timeout=self._options.timeout_s)
-        return self._last
-
-    def abort(self) -> None:
-        last, self._last = self._last, None
-        if last is not None:
-            last.close()
 
     async def begin(self, wire: Wire, ttl_s: float) -> None:
         # A candidate that is paused while it has the row's lock must not keep the owner from renewing. MySQL cannot

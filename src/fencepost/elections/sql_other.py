@@ -15,17 +15,18 @@ from sqlalchemy.exc import DBAPIError
 from fencepost.elections.sql_databases import RIGHTS, Ring, wants_evidence
 from fencepost.errors import AccessDenied, SchemaMissing
 from fencepost.ports import LeaseOptions
+from fencepost.sql.client import OtherClient
 from fencepost.sql.faults import fault_of
 from fencepost.sql.link import Wire
 from fencepost.sql.other import KINDS
-from fencepost.sql.other_engine import engine_in, name_in, place_in, settle_in
+from fencepost.sql.other_engine import name_in, settle_in
 from fencepost.sql.sessions import NoEvidence, SessionEvidence
 from fencepost.sql.tables import tables
 
 _NOWHERE: Any = sa.literal_column("1") == sa.literal_column("0")
 
 
-class OtherSql:
+class OtherSql(OtherClient):
     """See ``fencepost.elections.sql_databases.Database``."""
 
     look_every_s = (0.4, 0.6)
@@ -34,21 +35,9 @@ class OtherSql:
     def __init__(self, options: LeaseOptions) -> None:
         wants_evidence(options.settings)
         self._options = options
-        self.place = place_in(options.url)
+        super().__init__(options.url)
         self.evidence = f"none: no lock of a session is used in {KINDS[name_in(options.url)].called}"
         self.table = tables(schema=options.schema, prefix=options.prefix).lease
-        self.engine = engine_in(options.url)
-        self._last: Any = None
-        sa.event.listen(self.engine.sync_engine, "connect", self._connected)
-
-    def _connected(self, connection: Any, _: object) -> None:
-        self._last = connection
-
-    def abort(self) -> None:
-        last, self._last = self._last, None
-        end = getattr(getattr(last, "driver_connection", None), "terminate", None)
-        if end is not None:  # asyncpg's; of the others a thread, or a reader that is cancelled, lets go
-            end()
 
     async def begin(self, wire: Wire, ttl_s: float) -> None:
         return  # the first statement begins it

@@ -18,7 +18,7 @@ from pymongo.write_concern import WriteConcern
 from fencepost.errors import ConfigurationError, ConnectionLost, DeadlineExceeded, FencepostError, Unavailable
 from fencepost.message import microseconds
 from fencepost.mongo.address import Address
-from fencepost.mongo.faults import ERRORS, fault_of
+from fencepost.mongo.faults import ERRORS, SILENT, fault_of
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class Access:
     def fault_of(self, error: BaseException) -> FencepostError:
         """The family of an error. One without a text is our own deadline."""
         if isinstance(error, TimeoutError) and not str(error):
-            return DeadlineExceeded(f"{self.place} did not answer within {self.timeout_s:g} s")
+            return DeadlineExceeded(f"{self.place} did not answer within {self.timeout_s:g} s", remedy=SILENT)
         return fault_of(error, self.place)
 
     def unreachable(self, error: BaseException) -> FencepostError:

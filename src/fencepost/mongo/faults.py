@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +26,10 @@ ERRORS = (pm.PyMongoError, bson_errors.BSONError, OSError, TimeoutError)
 
 APPLY = "run `fencepost schema apply`, or hand the output of `fencepost schema print` to whoever may create indexes"
 RIGHTS = "give the user the role readWrite on this database"
-SILENT = "is the server busy, paused, or without a majority of its members?"
+SILENT = "is the server busy, paused, without a majority of its members, or another kind of server?"
+_NO_PRIMARY = "is a primary up, can it be reached under these names, and is it a MongoDB that listens there?"
+_ANOTHER = "what answers there speaks another protocol than MongoDB: check host and port in the URL"
+_GARBLED = re.compile(r"Got response id \d+ but expected|Message length \(\d+\)|Got opcode")
 _CLOCK = "the server ends what takes too long: is it overloaded, or an index missing? (`fencepost check`)"
 _LARGE = "a document may have 16 MB: store large payloads elsewhere and send their address"
 
@@ -100,7 +104,7 @@ _CLASSES: tuple[tuple[type[BaseException], type[FencepostError], str], ...] = (
     (pm.WTimeoutError, DeadlineExceeded, SILENT),
     (pm.WaitQueueTimeoutError, DeadlineExceeded, SILENT),
     (pm.NetworkTimeout, DeadlineExceeded, SILENT),
-    (pm.ServerSelectionTimeoutError, ConnectionLost, "is a primary up, and can it be reached under these names?"),
+    (pm.ServerSelectionTimeoutError, ConnectionLost, _NO_PRIMARY),
     (pm.AutoReconnect, ConnectionLost, ""),
     (pm.ConnectionFailure, ConnectionLost, ""),
     (pm.ProtocolError, ConnectionLost, ""),
@@ -118,6 +122,8 @@ def fault_of(error: BaseException, place: str) -> FencepostError:
     text = f"{place}: {said or type(error).__name__}"
     if isinstance(error, pm.ServerSelectionTimeoutError) and "authentication" in said.lower():
         return AccessDenied(text, remedy="check user, password and authSource")
+    if isinstance(error, pm.ServerSelectionTimeoutError) and _GARBLED.search(said):
+        return ConnectionLost(text, remedy=_ANOTHER)
     kind, remedy = _CODES.get(code, (None, ""))
     if kind is not None:
         return kind(text, remedy=remedy)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from fencepost.ports.broker import Broker, BrokerOptions, Capabilities, Delivery, Failure, Handoff, Outcome
 from fencepost.ports.database import Backlog, DatabaseOptions, Limited, Purger, Purging, Schema, Session, Source
 from fencepost.ports.lease import Holder, LeaseOptions, LeaseStore
+from fencepost.ports.parking import ParkedFilter, ParkedMessage, ParkedStore, Parking
 from fencepost.ports.tenure import Lane, Term
 
 __all__ = [
@@ -27,6 +28,10 @@ __all__ = [
     "LeaseStore",
     "Limited",
     "Outcome",
+    "ParkedFilter",
+    "ParkedMessage",
+    "ParkedStore",
+    "Parking",
     "Purger",
     "Purging",
     "Schema",

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.envelope import Envelope, Format, envelope
-from fencepost.errors import FencepostError
+from fencepost.errors import FencepostError, ParkError
 from fencepost.message import Stored
 from fencepost.ports.tenure import Lane, Term
 from fencepost.receipt import Receipts
@@ -54,6 +54,11 @@ class Failure:
     pause_s: float = 0.0
     """How long the topic is to be left alone at least; what its place asks for."""
 
+    @property
+    def at_once(self) -> bool:
+        """True where it is parked without further attempts."""
+        return isinstance(self.error, ParkError) and self.error.at_once
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -72,6 +77,8 @@ class BrokerOptions:
 
     ``create`` allows the plug-in to create the topics or streams that it needs. ``form`` is the wire format, None the
     plug-in's usual one; ``header_map`` gives headers other names. ``envelope`` makes something of both.
+    ``publish_timeout_s``: a broker without a fence has so long for a publish, and is cut off then; None where nobody
+    says.
     """
 
     url: str
@@ -82,6 +89,7 @@ class BrokerOptions:
     clock: Clock = SYSTEM_CLOCK
     form: Format | None = None
     header_map: Mapping[str, str] = field(default_factory=dict)
+    publish_timeout_s: float | None = None
 
     def envelope(self, prefix: str, usual: Format = Format.CLOUDEVENTS_BINARY) -> Envelope:
         """What makes headers and bodies. ``prefix`` stands before the names of CloudEvents' attributes in headers."""

@@ -6,6 +6,7 @@ where Sentinel knows the primary called ``name``. A node of a cluster is asked w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,18 @@ from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
 
 from fencepost.errors import ConfigurationError, Unavailable
+from fencepost.plugins import check_password, suggestion
 
 _FORMS = "write redis://user@host:port/0, rediss:// for TLS, or redis+sentinel://host:port,host:port/name"
 _SCHEMES = {"redis": "redis", "redis+cluster": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
 _SENTINELS = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
+
+# What redis-py takes of that which can be written in a URL, less what is set here.
+_OPTIONS = (
+    *("client_name", "health_check_interval", "password", "socket_keepalive", "ssl_ca_certs", "ssl_ca_path"),
+    *("ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_ciphers", "ssl_keyfile", "ssl_password", "username"),
+)
+_UNKNOWN = re.compile(r"got an unexpected keyword argument '(.+)'\Z")
 
 Node = tuple[str, int]
 """Host and port."""
@@ -70,6 +79,7 @@ def address_of(url: str, client_name: str = "fencepost") -> Address:
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in {*_SCHEMES, *_SENTINELS}:
         raise ConfigurationError("not the URL of a Redis", remedy=_FORMS)
+    check_password(url)
     if scheme in _SENTINELS:
         return _through_sentinel(_SENTINELS[scheme], rest, client_name)
     parts = urlsplit(f"{_SCHEMES[scheme]}://{rest}")
@@ -120,5 +130,7 @@ def _arguments(url: str, client_name: str) -> dict[str, Any]:
         kind(**{k: v for k, v in arguments.items() if k != "connection_class"})  # unknown names show here
     except (TypeError, ValueError) as error:
         said = str(error).rpartition("__init__() ")[2]
-        raise ConfigurationError(f"this URL of a Redis cannot be used: {said}", remedy=_FORMS) from error
+        unknown = _UNKNOWN.match(said)
+        remedy = suggestion(unknown[1], _OPTIONS) if unknown and unknown[1] not in _OPTIONS else _FORMS
+        raise ConfigurationError(f"this URL of a Redis cannot be used: {said}", remedy=remedy) from error
     return arguments

@@ -21,10 +21,18 @@ ERRORS = (r.RedisError, r.RedisClusterException, r.ChildDeadlockedError, OSError
 """Everything that a call can raise when the server, the network or the library is at fault."""
 
 READ_ONLY = "this node is a replica: name the primary, or ask Sentinel for it (redis+sentinel://)"
-SILENT = "look at the server and at the network between: it takes connections, or loses them, without an answer"
+SILENT = (
+    "look at the server and at the network between: it takes connections, or loses them, without an answer; or it is"
+    " another kind of server than a Redis"
+)
 UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
+_ANOTHER = "what answers there speaks another protocol than Redis: check host and port in the URL"
+_CLOSED = "the connection was made and closed: is it a Redis, and does it want TLS (rediss://)? check host and port"
 _CREDENTIALS = 'check user and password in the URL; "${NAME}" there takes the environment variable NAME'
-_RIGHTS = "give this user what is missing (ACL SETUSER): docs/redis.md lists what the application and the relay need"
+_RIGHTS = (
+    "give this user what is missing (ACL SETUSER): docs/redis.md lists what the application and the relay need,"
+    " docs/redis-streams.md what it needs to publish"
+)
 _TLS = "name the authority's certificate in the URL (ssl_ca_certs=FILE), and the host as the server's own one does"
 
 _Meaning = tuple[type[FencepostError], str]
@@ -69,6 +77,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], _Meaning], ...] = (
     (re.compile(r"DB index is out of range"), (ConfigurationError, "name one that exists: redis://host:6379/0")),
     (re.compile(r"SELECT is not allowed in cluster mode"), (ConfigurationError, "a cluster has only database 0")),
     (re.compile(r"can't write against a read only replica"), (ConnectionLost, READ_ONLY)),
+    (re.compile(r"Protocol [Ee]rror"), (ConnectionLost, _ANOTHER)),
 )
 
 _CLASSES: tuple[tuple[type[BaseException], _Meaning], ...] = (
@@ -101,6 +110,7 @@ _CLASSES: tuple[tuple[type[BaseException], _Meaning], ...] = (
     (OSError, (ConnectionLost, "")),
 )
 
+_ENDED = re.compile(r"Connection closed by server|Connection reset by peer")
 _FIRST_WORD = re.compile(r"-?([A-Z]{3,})\b")
 
 
@@ -113,7 +123,7 @@ def fault_of(error: BaseException, place: str, *, connecting: bool = False) -> F
         return error
     kind, remedy = _meaning(error)
     if kind is ConnectionLost and connecting:
-        kind, remedy = Unavailable, remedy or UNREACHABLE
+        kind, remedy = Unavailable, remedy or (_CLOSED if _ENDED.search(str(error)) else UNREACHABLE)
     return kind(f"{place}: {_line(error)}", remedy=remedy)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from fencepost.errors import ConfigurationError
+from fencepost.plugins import meant, suggestion
 
-_PORT_MAX = 65_535
+PORT_MAX = 65_535
 
 
 def check_ports(url: str) -> None:
@@ -18,11 +21,18 @@ def check_ports(url: str) -> None:
     servers = url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")[2]
     for server in servers.split(","):
         _, colon, port = server.rpartition("]")[2].partition(":")
-        if colon and port and not (port.isdecimal() and 0 < int(port) <= _PORT_MAX):
+        if colon and port and not (port.isdecimal() and 0 < int(port) <= PORT_MAX):
             raise ConfigurationError(
                 "what stands behind the host in the URL is no port",
                 remedy="write postgresql://user@host:5432/database; in a password %2F is /, %3F is ?, %40 is @",
             )
+
+
+def check_options(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise ConfigurationError for an option of a URL that was meant to be one of ours: those of other drivers pass."""
+    for name in given:
+        if meant(name, known):
+            raise ConfigurationError(f"the URL has an option {name!r}", remedy=suggestion(name, known))
 
 
 def file_in(url: str) -> str:

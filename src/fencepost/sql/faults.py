@@ -27,7 +27,13 @@ from fencepost.sql import faults_mariadb, faults_other
 
 APPLY = faults_mariadb.APPLY
 UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
-SILENT = "look at the server and at the network between: it takes connections, or loses them, without an answer"
+SILENT = (
+    "look at the server and at the network between: it takes connections, or loses them, without an answer; or it is"
+    " another kind of server than the URL says"
+)
+ANOTHER = "what answers there speaks another protocol: check host and port in the URL"
+_NOT_GREETED = "the server did not answer the question whether it speaks TLS"
+_STARTING = "is the server starting or ending, or is it another kind of server? check host and port in the URL"
 
 _SQLSTATES: dict[str, type[FencepostError]] = {
     "08": ConnectionLost,
@@ -167,7 +173,7 @@ def _state(error: BaseException) -> str | None:
 def remedy_of(said: BaseException) -> str:
     """What a person can do about an error; "" where nothing is known."""
     if (number := faults_mariadb.code_of(said)) is not None:
-        return faults_mariadb.remedy_of(number, UNREACHABLE)
+        return ANOTHER if faults_mariadb.is_garbled(said) else faults_mariadb.remedy_of(number, UNREACHABLE)
     if faults_other.kind_of(said) is not None:
         return faults_other.remedy_of(said, UNREACHABLE)
     if (state := _state(said)) is not None:
@@ -176,6 +182,8 @@ def remedy_of(said: BaseException) -> str:
         return APPLY if _is_missing(said) else _SQLITE_REMEDIES.get(code & 0xFF, "")
     if is_about_tls(said):
         return _NOT_TRUSTED if isinstance(said, ssl.SSLError) else _TLS_REFUSED
+    if str(said) == _NOT_GREETED:
+        return _STARTING
     was_connected = isinstance(said, ConnectionResetError | ConnectionAbortedError | BrokenPipeError | ssl.SSLError)
     return UNREACHABLE if isinstance(said, OSError) and not was_connected else ""
 
@@ -201,7 +209,7 @@ def greeting(url: str) -> Iterator[None]:
         yield
     except ConnectionError as error:
         if is_about_tls(error) and not _INSISTS.search(url):
-            raise ConnectionResetError("the server did not answer the question whether it speaks TLS") from error
+            raise ConnectionResetError(_NOT_GREETED) from error
         raise
 
 

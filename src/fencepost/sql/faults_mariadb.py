@@ -52,7 +52,7 @@ _CONNECTIONS = (
     "close connections, or raise max_connections or the user's MAX_USER_CONNECTIONS: a relay that leads has three, one"
     " that stands by has one"
 )
-_TLS = "look at the server's TLS settings, and at ssl_ca, ssl_cert and ssl_key in the URL"
+TLS = "look at the server's TLS settings, and at ssl_ca, ssl_cert and ssl_key in the URL"
 
 _REMEDIES: dict[int, str] = {
     1021: "make room on the server's disk",
@@ -77,7 +77,7 @@ _REMEDIES: dict[int, str] = {
     1792: READ_ONLY,
     1836: READ_ONLY,
     1932: "restore the table from a backup",
-    2026: _TLS,
+    2026: TLS,
     2059: "give the user another authentication plugin, or use a client library that knows this one",
 }
 
@@ -88,6 +88,11 @@ def code_of(said: BaseException) -> int | None:
         return None
     code = said.args[0] if said.args else 0
     return code if isinstance(code, int) else 0
+
+
+def is_garbled(said: BaseException) -> bool:
+    """Whether what was received cannot come from a MariaDB or MySQL."""
+    return "Packet sequence number wrong" in str(said)
 
 
 def kind_of(said: BaseException, code: int) -> type[FencepostError]:

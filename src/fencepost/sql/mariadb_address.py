@@ -9,12 +9,14 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from fencepost.errors import ConfigurationError
+from fencepost.sql.address import PORT_MAX, check_options
 from fencepost.sql.tables import MARIADB
 
 PORT = 3306
 
 _WRITE = "write mariadb://user@host:port/database"
 _TLS_FILES = {"ssl_ca": "ca", "ssl_capath": "capath", "ssl_cert": "cert", "ssl_key": "key"}
+_OPTIONS = ("ssl", "ssl_check_hostname", "unix_socket", *_TLS_FILES)
 
 
 def connect_arguments(url: str) -> dict[str, Any]:
@@ -72,6 +74,9 @@ def _parsed(url: str) -> URL:
         raise ConfigurationError("not the URL of a MariaDB or MySQL", remedy=_WRITE)
     if not parts.database:
         raise ConfigurationError("the URL names no database of the MariaDB or MySQL", remedy=_WRITE)
+    if not 0 < (parts.port or PORT) <= PORT_MAX:
+        raise ConfigurationError(f"{parts.port} is no port", remedy=_WRITE)
+    check_options(parts.query, _OPTIONS)
     return parts
 
 

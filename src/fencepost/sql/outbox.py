@@ -110,6 +110,14 @@ def add_statements(dialect: Dialect, *, schema: str | None, prefix: str, version
     return AddStatements(**prepared, counting=counting, chunks=chunks, alone=dialect.name == "sqlite")
 
 
+def position_lock(t: Tables, dialect: Dialect) -> Prepared | None:
+    """Where an entity has no row and many write at once: what locks it (lock), see ``lock_number``."""
+    if dialect.name != "postgresql":
+        return None
+    number = _table_lock(t.outbox, sa.bindparam("lock", type_=sa.BigInteger))
+    return prepare(sa.select(sa.cast(sa.func.pg_advisory_xact_lock(number), sa.Text)), dialect)
+
+
 # ---------------------------------------------------------------------------------------------- PostgreSQL, one message
 
 

@@ -59,6 +59,13 @@ class SourceStatements:
     backlog: str  # (): pending, delayed, parked, age of the oldest pending one in seconds
     set_asleep: str = ""  # PostgreSQL (relay, lane, first_slot, last_slot, asleep)
     lowest: str = ""  # below every position, where positions are texts
+    # Where parked rows stay in the table, in a state of their own: see ``sql/existing/parked.py``.
+    parked_page: str = ""  # (after, limit): the columns of ``pending``, and the reason
+    parked_count: str = ""  # ()
+    parked_find: str = ""  # (position, id): returns the id, and locks the row
+    parked_payload: str = ""  # (position, id)
+    parked_retry: str = ""  # (position, id)
+    parked_discard: str = ""  # (position, id)
     # Where settled rows stay. ``ago_us`` is a number of microseconds.
     purgeable: str = ""  # (ago_us): how many
     oldest_settled: str = ""  # MariaDB (ago_us, limit): the positions of the oldest

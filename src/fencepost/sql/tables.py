@@ -107,13 +107,13 @@ def _compile_exact_text(element: ExactText, _: TypeCompiler, **__: object) -> st
 _MSSQL_EXACT = "Latin1_General_100_BIN2"
 
 
-def _exact(length: int, *, wide: bool = False) -> sa.String:
+def exact(length: int, *, wide: bool = False) -> sa.String:
     """``wide``: may have characters beyond U+FFFF, which SQL Server counts twice."""
     exact = sa.String(length).with_variant(ExactText(length), *MARIADB)
     return exact.with_variant(mssql.NVARCHAR(length * 2 if wide else length, collation=_MSSQL_EXACT), "mssql")
 
 
-def _named(length: int) -> sa.String:
+def named(length: int) -> sa.String:
     return sa.String(length).with_variant(mssql.NVARCHAR(length * 2), "mssql")
 
 
@@ -127,7 +127,7 @@ class _Bit(sa.types.TypeDecorator[bool]):
         return None if value is None else int(value)
 
 
-_Seq = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER PRIMARY KEY counts up by itself there
+Seq = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER PRIMARY KEY counts up by itself there
 _Id = (
     sa.Uuid(as_uuid=False)
     .with_variant(sa.String(36), "sqlite")
@@ -135,18 +135,18 @@ _Id = (
     .with_variant(mssql.CHAR(36, collation=_MSSQL_EXACT), "mssql")
     .with_variant(sa.String(36), "oracle")
 )
-_Bytes = sa.LargeBinary().with_variant(mysql.LONGBLOB(), *MARIADB)
-_Payload = _Bytes.with_variant(mssql.VARBINARY("max"), "mssql")  # type: ignore[no-untyped-call]
-_Headers = sa.Text().with_variant(mysql.LONGTEXT(), *MARIADB).with_variant(mssql.NVARCHAR(), "mssql")
+Bytes = sa.LargeBinary().with_variant(mysql.LONGBLOB(), *MARIADB)
+Payload = Bytes.with_variant(mssql.VARBINARY("max"), "mssql")  # type: ignore[no-untyped-call]
+HeadersText = sa.Text().with_variant(mysql.LONGTEXT(), *MARIADB).with_variant(mssql.NVARCHAR(), "mssql")
 _Text = sa.Text().with_variant(mssql.NVARCHAR(), "mssql")
-_Flag = sa.Boolean().with_variant(_Bit(), "oracle")
+Flag = sa.Boolean().with_variant(_Bit(), "oracle")
 
 _MARIADB_STORAGE = {"engine": "InnoDB", "charset": "utf8mb4", "collate": "utf8mb4_bin"}
-_ON_MARIADB: dict[str, Any] = {
+ON_MARIADB: dict[str, Any] = {
     f"{name}_{option}": value for name in MARIADB for option, value in _MARIADB_STORAGE.items()
 }
 
-_QUEUE = {
+QUEUE = {
     # Every row is deleted soon after it was inserted: vacuum must follow the deletes, not the size of a backlog.
     "autovacuum_vacuum_scale_factor": "0",
     "autovacuum_vacuum_threshold": "10000",
@@ -159,7 +159,7 @@ _QUEUE = {
 _READY = "_ready"
 _SETTLED = "_settled"
 
-_UPDATED = {"fillfactor": "80"}  # room for the next version of a row in its own page, where no index need know of it
+UPDATED = {"fillfactor": "80"}  # room for the next version of a row in its own page, where no index need know of it
 
 
 class StoreAs(ExecutableDDLElement):
@@ -179,7 +179,7 @@ def _compile_store_as(element: StoreAs, compiler: DDLCompiler, **_: object) -> s
 _stored: WeakKeyDictionary[sa.Table, dict[str, str]] = WeakKeyDictionary()
 
 
-def _store_as(table: sa.Table, settings: dict[str, str]) -> None:
+def store_as(table: sa.Table, settings: dict[str, str]) -> None:
     """Whoever creates the table, ``metadata.create_all`` too, sets these after it."""
     sa.event.listen(table, "after_create", StoreAs(table, settings).execute_if(dialect="postgresql"))
     _stored[table] = settings
@@ -235,14 +235,14 @@ def tables(
 def _message_columns() -> list[sa.Column[object]]:
     return [
         sa.Column("id", _Id, nullable=False),
-        sa.Column("topic", _exact(TOPIC_CHARACTERS_MAX), nullable=False),
-        sa.Column("key", _exact(KEY_CHARACTERS_MAX, wide=True)),
+        sa.Column("topic", exact(TOPIC_CHARACTERS_MAX), nullable=False),
+        sa.Column("key", exact(KEY_CHARACTERS_MAX, wide=True)),
         sa.Column("version", sa.BigInteger),  # None with a key: the position is the version
-        sa.Column("type", _named(TYPE_CHARACTERS_MAX), nullable=False),
+        sa.Column("type", named(TYPE_CHARACTERS_MAX), nullable=False),
         sa.Column("slot", sa.SmallInteger, nullable=False),
-        sa.Column("payload", _Payload),
-        sa.Column("content_type", _named(TYPE_CHARACTERS_MAX), nullable=False),
-        sa.Column("headers", _Headers),  # a JSON object of texts; None where there are none
+        sa.Column("payload", Payload),
+        sa.Column("content_type", named(TYPE_CHARACTERS_MAX), nullable=False),
+        sa.Column("headers", HeadersText),  # a JSON object of texts; None where there are none
         sa.Column("occurred_at", UtcDateTime, nullable=False),
         sa.Column("available_at", UtcDateTime),
         sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
@@ -253,16 +253,16 @@ def _outbox(metadata: sa.MetaData, name: str, schema: str | None, *, marked: boo
     table = sa.Table(
         name,
         metadata,
-        sa.Column("seq", _Seq, sa.Identity(always=False), primary_key=True),
+        sa.Column("seq", Seq, sa.Identity(always=False), primary_key=True),
         *_message_columns(),
         sa.Column("state", sa.SmallInteger, nullable=False, server_default="0"),
         sa.Column("token", sa.BigInteger),
         sa.Column("last_error", _Text),
         schema=schema,
-        **_ON_MARIADB,
+        **ON_MARIADB,
         sqlite_autoincrement=True,  # otherwise the last deleted position is handed out again
     )
-    _store_as(table, _QUEUE)
+    store_as(table, QUEUE)
     delayed = table.c.state == int(State.DELAYED)
     sa.Index(f"{name}_due", table.c.available_at, postgresql_where=delayed, sqlite_where=delayed)
     if partial_indexes:
@@ -319,7 +319,7 @@ def _parked(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
         sa.Column("reason", _Text, nullable=False),
         sa.PrimaryKeyConstraint("id", name=f"{name}_pkey"),
         schema=schema,
-        **_ON_MARIADB,
+        **ON_MARIADB,
     )
 
 
@@ -327,13 +327,13 @@ def _entity(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
     table = sa.Table(
         name,
         metadata,
-        sa.Column("topic", _exact(TOPIC_CHARACTERS_MAX), primary_key=True),
-        sa.Column("key", _exact(KEY_CHARACTERS_MAX, wide=True), primary_key=True),
+        sa.Column("topic", exact(TOPIC_CHARACTERS_MAX), primary_key=True),
+        sa.Column("key", exact(KEY_CHARACTERS_MAX, wide=True), primary_key=True),
         sa.Column("version", sa.BigInteger, nullable=False),
         schema=schema,
-        **_ON_MARIADB,
+        **ON_MARIADB,
     )
-    _store_as(table, _UPDATED)
+    store_as(table, UPDATED)
     return table
 
 
@@ -341,14 +341,14 @@ def _lease(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
     return sa.Table(
         name,
         metadata,
-        sa.Column("name", _exact(255), primary_key=True),
-        sa.Column("owner", _exact(255)),  # None: released
+        sa.Column("name", exact(255), primary_key=True),
+        sa.Column("owner", exact(255)),  # None: released
         sa.Column("token", sa.BigInteger, nullable=False),
         sa.Column("acquired_at", UtcDateTime),
         sa.Column("expires_at", UtcDateTime),
-        sa.Column("session", _Flag, nullable=False),  # the owner holds a lock that ends with its session
+        sa.Column("session", Flag, nullable=False),  # the owner holds a lock that ends with its session
         schema=schema,
-        **_ON_MARIADB,
+        **ON_MARIADB,
     )
 
 
@@ -356,11 +356,11 @@ def _lane(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
     return sa.Table(
         name,
         metadata,
-        sa.Column("relay", _exact(100), primary_key=True),
+        sa.Column("relay", exact(100), primary_key=True),
         sa.Column("lane", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("first_slot", sa.SmallInteger, nullable=False),
         sa.Column("last_slot", sa.SmallInteger, nullable=False),
-        sa.Column("asleep", _Flag, nullable=False),  # writers wake the owner only where this is true
+        sa.Column("asleep", Flag, nullable=False),  # writers wake the owner only where this is true
         schema=schema,
-        **_ON_MARIADB,
+        **ON_MARIADB,
     )

@@ -99,6 +99,22 @@ class Cutting(Protocol):
 
 
 @runtime_checkable
+class Replacing(Protocol):
+    """A writer who can put a backup back under everybody who is connected, where a database is a file.
+
+    All of the file goes back, whatever else is in it: the rules run one after the other on it, as pytest runs them.
+    """
+
+    async def back_up(self) -> None:
+        """Make a copy of the database as it is now. Once in a test."""
+        ...
+
+    async def put_back(self) -> None:
+        """Put that copy in the place of the database. Sessions that are open are told nothing, and closed by nobody."""
+        ...
+
+
+@runtime_checkable
 class Preparing(Protocol):
     """A writer that makes a table of its own, which is then read as an outbox."""
 
@@ -145,6 +161,15 @@ class Reader(Protocol):
         ...
 
 
+@runtime_checkable
+class Expecting(Protocol):
+    """A reader of a broker that keeps nothing for those who come late: it is told which topics will be published."""
+
+    def expect(self, topic: str) -> None:
+        """Be there before a message of this topic is published. May be called often."""
+        ...
+
+
 WriterFactory = Callable[[DatabaseOptions], Writer]
 ReaderFactory = Callable[[BrokerOptions], Reader]
 
@@ -152,6 +177,17 @@ ReaderFactory = Callable[[BrokerOptions], Reader]
 def writer_factory(database: str, module: str | None = None) -> WriterFactory:
     """The writer of a database plug-in. ``module`` is where it is looked for instead of the usual place."""
     return cast("WriterFactory", _factory("database", database, module, "fencepost.testing.writers", "writer"))
+
+
+def complete(writer: Writer) -> Writer:
+    """The writer. Raises ConfigurationError where it lacks something that the rules need."""
+    missing = [name for name in vars(Writer) if not name.startswith("_") and not hasattr(writer, name)]
+    if missing:
+        raise ConfigurationError(
+            f"the writer {type(writer).__qualname__} has no {', '.join(missing)}",
+            remedy="fencepost.testing.harness.Writer says what each of them is",
+        )
+    return writer
 
 
 def reader_factory(broker: str, module: str | None = None) -> ReaderFactory:

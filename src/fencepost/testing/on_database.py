@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Literal
 
@@ -10,8 +10,13 @@ import pytest
 import pytest_asyncio
 
 from fencepost.existing import ExistingTable
+from fencepost.message import Message
 from fencepost.testing.addresses import address
+from fencepost.testing.patience import in_time
 from fencepost.testing.places import OutboxPlace, outbox_place
+
+Adding = Callable[..., Awaitable[list[Message]]]
+"""Commits the messages that it is given in one transaction."""
 
 
 @pytest.mark.asyncio(loop_scope="function")
@@ -40,3 +45,19 @@ class OnDatabase:
         place = outbox_place(self.database, database_url, writer_module=writer, settle=self.settle, table=self.table)
         async with place as made:
             yield made
+
+    @pytest.fixture
+    def add_beside(self, place: OutboxPlace, pytestconfig: pytest.Config) -> Adding:
+        """To add while another transaction is open. Without a writer who can, the rule is skipped."""
+        if not place.writer.concurrent:
+            pytest.skip(f"{place.database} has one writer at a time: no transaction commits behind a later one")
+        why = (
+            f"the writer of {place.database} is `concurrent`, but a transaction waits until another one has ended:"
+            " say `concurrent = False` if the database has one writer at a time"
+        )
+
+        async def add(*messages: Message) -> list[Message]:
+            async with in_time(pytestconfig, why):
+                return await place.add(*messages)
+
+        return add

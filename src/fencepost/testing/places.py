@@ -26,7 +26,16 @@ from fencepost.ports import (
     Source,
     Term,
 )
-from fencepost.testing.harness import Preparing, Reader, Seen, Writer, reader_factory, writer_factory
+from fencepost.testing.harness import (
+    Expecting,
+    Preparing,
+    Reader,
+    Seen,
+    Writer,
+    complete,
+    reader_factory,
+    writer_factory,
+)
 from fencepost.testing.messages import message, stored
 
 WHOLE = Lane("rules")
@@ -49,7 +58,7 @@ class OutboxPlace:
         self.database, self.options = database, options
         self.schema: Schema = plugin.schema(options)
         self.source: Source = plugin.source(options)
-        self.writer: Writer = writer_factory(database, writer_module)(options)
+        self.writer: Writer = complete(writer_factory(database, writer_module)(options))
         self._writer_module = writer_module
         self._sessions: list[Session] = []
 
@@ -164,6 +173,8 @@ class BrokerPlace:
 
     def take(self, one: Message) -> Stored:
         """The message, as it would be read from an outbox, on the next position."""
+        if isinstance(self._reader, Expecting):
+            self._reader.expect(one.topic)
         self._position += 1
         version = self._position if one.key is not None else None
         return stored(self._position, one.key, version, like=one)

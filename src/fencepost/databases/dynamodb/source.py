@@ -9,6 +9,7 @@ from typing import Any
 from fencepost.aws.client import Client
 from fencepost.aws.faults import APPLY
 from fencepost.databases.dynamodb import tables
+from fencepost.databases.dynamodb.parked import DynamoParked
 from fencepost.databases.dynamodb.place import Place
 from fencepost.databases.dynamodb.session import DynamoSession
 from fencepost.errors import SchemaMissing, Unavailable
@@ -28,6 +29,16 @@ class DynamoSource:
         try:
             table = await self._table(client)
             return DynamoSession(self._place, client, await self._place.buckets(client), table.get("TableId", ""))
+        except BaseException:
+            await client.close()
+            raise
+
+    async def parked(self) -> DynamoParked:
+        client = self._place.client()
+        await client.open()
+        try:
+            await self._table(client)
+            return DynamoParked(self._place, client, await self._place.buckets(client))
         except BaseException:
             await client.close()
             raise

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fencepost.databases.mariadb.connection import Connection, Outbox
 from fencepost.databases.mariadb.faults import ERRORS
-from fencepost.errors import AccessDenied, ConfigurationError, FixError, SchemaMissing, Unavailable
+from fencepost.errors import AccessDenied, ConfigurationError, FixError, SchemaMissing, Unavailable, raise_together
 from fencepost.sql import schema as ddl
 from fencepost.sql.faults_mariadb import APPLY, READ_ONLY
 
@@ -76,19 +76,22 @@ def check_server(outbox: Outbox, server: Server) -> None:
 
 
 async def check_tables(outbox: Outbox, connection: Connection) -> None:
-    """Raise FixError for the first thing that is wrong with the tables."""
+    """Raise FixError for all that is wrong with the tables, SchemaMissing where only something of them is missing."""
     database = outbox.database
     engines: dict[str, Any] = dict(await connection.rows(_TABLES, database))
     ours = {table.name: table for table in (outbox.tables.outbox, outbox.tables.parked)}
-    if missing := sorted(name for name in ours if name not in engines):
-        raise SchemaMissing(f"{outbox.place} has no table {', '.join(missing)}", remedy=APPLY)
     known = {table.name: table for table in outbox.tables.metadata.tables.values()}
     columns = [row for row in await connection.rows(_COLUMNS, database) if row[0] in known]
     indexes = {(table, column) for table, _, column in await connection.rows(_INDEXES, database)}
-    for what, remedy in _wrong(outbox, {n: e for n, e in engines.items() if n in known}, columns, indexes):
-        raise FixError(f"{outbox.place}: {what}", remedy=remedy)
-    if lacking := await outbox.lacking(connection, ddl.of_a_relay(outbox.tables)):
-        raise SchemaMissing(f"{outbox.place} lacks {', '.join(lacking)}", remedy=APPLY)
+    wrong = _wrong(outbox, {n: e for n, e in engines.items() if n in known}, columns, indexes)
+    errors = [FixError(f"{outbox.place}: {what}", remedy=remedy) for what, remedy in wrong]
+    if missing := sorted(name for name in ours if name not in engines):
+        errors.append(SchemaMissing(f"{outbox.place} has no table {', '.join(missing)}", remedy=APPLY))
+    there = [table for table in ddl.of_a_relay(outbox.tables) if table.name in engines]
+    lacking = await outbox.lacking(connection, there)
+    if untold := [name for name in lacking if not any(name in error.remedy for error in errors)]:
+        errors.append(SchemaMissing(f"{outbox.place} lacks {', '.join(untold)}", remedy=APPLY))
+    raise_together(errors, outbox.place)
 
 
 def _wrong(
@@ -123,6 +126,8 @@ def _wrong_keys(
     outbox: Outbox, columns: Sequence[tuple[Any, ...]], indexes: set[tuple[Any, Any]]
 ) -> Iterator[tuple[str, str]]:
     name = outbox.tables.outbox.name
+    if not any(row[0] == name for row in columns):
+        return
     counts = any(row[:2] == (name, "seq") and "auto_increment" in str(row[5]).lower() for row in columns)
     if not counts:
         yield f"no sequence numbers {name}.seq", _alter(name, "MODIFY seq BIGINT NOT NULL AUTO_INCREMENT")

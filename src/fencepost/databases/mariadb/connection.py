@@ -14,6 +14,7 @@ from fencepost.errors import FencepostError
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
 from fencepost.sql.mariadb_address import ISOLATION, connect_arguments, place_of, session_settings
+from fencepost.sql.outbox import drawn_rows
 from fencepost.sql.place import OnServer, SqlOutbox
 
 Rows = Sequence[tuple[Any, ...]]
@@ -43,6 +44,11 @@ class Connection:
     async def first(self, text: str, *arguments: Any) -> Any:
         """The first row of a query, None where there is none."""
         return next(iter(await self.rows(text, *arguments)), None)
+
+    async def drawn(self, text: str, *arguments: Any) -> Rows:
+        """The rows of a query, or the number that a statement without rows has drawn, as one row."""
+        result = await self._execute(text, arguments)
+        return drawn_rows(result.insert_id) if result.rows is None else result.rows
 
     async def change(self, text: str, *arguments: Any) -> int:
         """How many rows a statement changed."""

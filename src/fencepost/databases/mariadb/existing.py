@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from fencepost.databases.mariadb.connection import Connection, Outbox
+from dataclasses import replace
+
+from fencepost.databases.mariadb.connection import Connection, Outbox, Rows
+from fencepost.databases.mariadb.parked import ParkedLine
 from fencepost.databases.mariadb.source import MariadbSource
-from fencepost.errors import FixError, SchemaMissing
+from fencepost.errors import FixError, SchemaMissing, raise_together
 from fencepost.existing import ExistingTable
-from fencepost.ports import DatabaseOptions
+from fencepost.ports import DatabaseOptions, ParkedStore
+from fencepost.sql.existing import alike
 from fencepost.sql.existing.checks import Checked
 from fencepost.sql.existing.columns import Column, Described, Index, Kind
+from fencepost.sql.existing.parked import parked_store
 from fencepost.sql.existing.source import ExistingSource, Looked
 from fencepost.sql.faults_mariadb import APPLY
 
@@ -39,18 +44,20 @@ class _TableSource(MariadbSource):
         super().__init__(outbox.options)
         self._outbox, self._table = outbox, table
 
+    def _store(self, line: ParkedLine) -> ParkedStore:
+        return parked_store(line, self._outbox, self._table)
+
     async def _check_tables(self, connection: Connection) -> None:
-        place = (self._outbox.database, self._table.table)
-        engine = await connection.first(_ENGINE, *place)
+        place, name = self._outbox.place, self._table.table
+        engine = await connection.first(_ENGINE, self._outbox.database, name)
+        errors: list[FixError] = []
         if engine is None or str(engine[0]).lower() != "innodb":
-            raise FixError(
-                f"{self._outbox.place}: the table {self._table.table} has the engine {engine and engine[0]}, which has "
-                "no transactions",
-                remedy=f"ALTER TABLE `{self._table.table}` ENGINE = InnoDB",
-            )
+            what = f"{place}: the table {name} has the engine {engine and engine[0]}, which has no transactions"
+            errors.append(FixError(what, remedy=f"ALTER TABLE `{name}` ENGINE = InnoDB"))
         parked = self._outbox.tables.parked.name
-        if self._table.parked is None and await connection.first(_ENGINE, place[0], parked) is None:
-            raise SchemaMissing(f"{self._outbox.place} has no table {parked}", remedy=APPLY)
+        if self._table.parked is None and await connection.first(_ENGINE, self._outbox.database, parked) is None:
+            errors.append(SchemaMissing(f"{place} has no table {parked}", remedy=APPLY))
+        raise_together(errors, place)
 
     def _written(self) -> list[str]:
         texts = super()._written()
@@ -79,11 +86,17 @@ async def _described(outbox: Outbox, table: ExistingTable) -> Described:
             for name, kind, declared, nullable in await connection.rows(_COLUMNS, *place)
         ]
         rows = await connection.rows(_INDEXES, *place)
+        found = Described({column.name: column for column in columns}, _indexes(rows))
+        asked = alike.question(table, found, outbox.dialect, outbox.options.schema)
+        same = alike.pairs(await connection.rows(asked)) if asked else frozenset()
     finally:
         connection.end()
+    return replace(found, alike=same)
+
+
+def _indexes(rows: Rows) -> tuple[Index, ...]:
     named: dict[str, list[str]] = {}
     unique = {str(name): not int(repeats) for name, _, repeats in rows}
     for name, column, _ in rows:
         named.setdefault(str(name), []).append(str(column))
-    indexes = tuple(Index(tuple(columns), unique[name], name=name) for name, columns in named.items())
-    return Described({column.name: column for column in columns}, indexes)
+    return tuple(Index(tuple(columns), unique[name], name=name) for name, columns in named.items())

@@ -26,6 +26,8 @@ def fault_of(error: BaseException, place: str) -> FencepostError:
     if faults.is_about_tls(error) or (error.__cause__ is not None and faults.is_about_tls(error.__cause__)):
         about = error.__cause__ or error
         return ConfigurationError(f"{place}: {_said(error)}", remedy=faults.remedy_of(about))
+    if isinstance(error, FileNotFoundError | PermissionError):  # of TLS: that of a socket comes as 2003
+        return ConfigurationError(f"{place}: {_said(error)}", remedy=faults_mariadb.TLS)
     code = faults_mariadb.code_of(error)
     kind = _CODES.get(code or 0)
     if kind is None and isinstance(error, TimeoutError):

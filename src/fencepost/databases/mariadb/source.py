@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 from fencepost.databases.mariadb import checks
 from fencepost.databases.mariadb.connection import Connection, Outbox
+from fencepost.databases.mariadb.parked import ParkedLine
 from fencepost.databases.mariadb.purger import MariadbPurger
 from fencepost.databases.mariadb.session import MariadbSession, insert_at
 from fencepost.errors import Unavailable
-from fencepost.ports import Backlog, DatabaseOptions
+from fencepost.ports import Backlog, DatabaseOptions, ParkedStore
+from fencepost.sql.parked_store import SqlParkedStore
 from fencepost.sql.source import must_be_kept
 
 _READS = ("pending", "pending_in_slots", "below", "below_in_slots")
@@ -48,6 +50,21 @@ class MariadbSource:
     async def purger(self) -> MariadbPurger:
         must_be_kept(self._outbox.options)
         return await self._outbox.in_time(self._purger())
+
+    async def parked(self) -> ParkedStore:
+        return await self._outbox.in_time(self._parked())
+
+    async def _parked(self) -> ParkedStore:
+        connection = await self._outbox.open()
+        try:
+            await self._check_tables(connection)
+        except BaseException:
+            connection.end()
+            raise
+        return self._store(ParkedLine(self._outbox, connection))
+
+    def _store(self, line: ParkedLine) -> ParkedStore:
+        return SqlParkedStore(line, self._outbox.dialect, self._outbox.options)
 
     async def _purger(self) -> MariadbPurger:
         connection = await self._outbox.open()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fencepost import gate
 from fencepost.clock import SYSTEM_CLOCK, Clock
+from fencepost.databases.memory.parked import MemoryParked
 from fencepost.databases.memory.rows import ParkedRow, Row, Snapshot
 from fencepost.databases.memory.session import ERROR_CHARACTERS_MAX, MemorySession
 from fencepost.databases.memory.shared import MemoryDatabase, Transaction
@@ -20,6 +21,7 @@ from fencepost.ports import Backlog, DatabaseOptions
 __all__ = [
     "ERROR_CHARACTERS_MAX",
     "MemoryDatabase",
+    "MemoryParked",
     "MemorySchema",
     "MemorySession",
     "MemorySource",
@@ -46,6 +48,10 @@ class MemorySource:
         session = MemorySession(self._database, self._options)
         self._database._sessions[session] = None
         return session
+
+    async def parked(self) -> MemoryParked:
+        await self._database.gate.enter("connect", self._options.clock, self._options.timeout_s, gate.Bells())
+        return MemoryParked(self._database, self._options)
 
     async def backlog(self) -> Backlog:
         await self._database.gate.enter("backlog", self._options.clock, self._options.timeout_s, gate.Bells())

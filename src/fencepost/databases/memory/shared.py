@@ -46,6 +46,13 @@ class Transaction:
         self._rows.append(self._database._row(message))
         return message
 
+    def put_back(self, message: Message) -> None:
+        """The same for a message that was parked. One with a version keeps it, however old it is."""
+        self._must_be_open()
+        if message.key is not None and message.version is None:
+            message = replace(message, version=self._draw(message, message.key))
+        self._rows.append(self._database._row(message))
+
     def commit(self) -> None:
         """Make everything visible at once. Raises ConnectionLost, nothing committed, where the connection was cut."""
         self._must_be_open()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack
 
 from pymongo.asynchronous.client_session import AsyncClientSession
@@ -174,19 +175,35 @@ class AsyncMongoOutbox(_Adding):
             raise _wrong(self, session, use="MongoOutbox with the session of a MongoClient")
         outbox, entities = self._collections(session)
 
-        async def execute(call: _Call) -> _Answer:
-            if isinstance(call, _Insert):
-                await outbox.insert_many(call.documents, session=session)
-                return None
-            try:
-                found: _Answer = await entities.find_one_and_update(
-                    {"_id": call.entity}, call.pipeline, upsert=True, session=session
-                )
-            except DuplicateKeyError as error:
-                raise _conflict(error) from error
-            return found
+        return await run_async(self._flow(made), partial(execute_async, outbox, entities, session))
 
-        return await run_async(self._flow(made), execute)
+
+async def execute_async(outbox: Any, entities: Any, session: AsyncClientSession, call: _Call) -> _Answer:
+    """Do one of the writes in the session's transaction."""
+    if isinstance(call, _Insert):
+        await outbox.insert_many(call.documents, session=session)
+        return None
+    try:
+        found: _Answer = await entities.find_one_and_update(
+            {"_id": call.entity}, call.pipeline, upsert=True, session=session
+        )
+    except DuplicateKeyError as error:
+        raise _conflict(error) from error
+    return found
+
+
+def putting_back(ticks: Ticks, messages: Sequence[Message]) -> Flow[_Call, _Answer, None]:
+    """Add messages that were parked, in this order. One with a version keeps it, however old it is."""
+    documents: list[dict[str, Any]] = []
+    for at_us, message in enumerate(messages, start=ticks.draw(len(messages))):
+        if message.key is not None:
+            entity = (message.topic, message.key)
+            last = yield from _advance(entity, 1 if message.version is None else 0, at_us)
+            at_us, numbered = _next(last, at_us, message)
+            message = numbered if message.version is None else message
+        documents.append(_document(message, at_us))
+    if documents:
+        yield _Insert(documents)
 
 
 @dataclass(slots=True)
@@ -212,7 +229,7 @@ def _advance(entity: Entity, count: int, at_us: int) -> Flow[_Call, _Answer, _La
     """Lock the entity and move it on by ``count`` versions, to ``at_us`` at least."""
     moved = {
         "version": {"$add": [{"$ifNull": ["$version", 0]}, count]},
-        "at": {"$max": [{"$add": [{"$ifNull": ["$at", 0]}, count]}, at_us]},
+        "at": {"$max": [{"$add": [{"$ifNull": ["$at", 0]}, max(count, 1)]}, at_us]},
     }
     before = (yield _Advance(entity_id(*entity), [{"$set": moved}])) or {}
     return _Last(before.get("version", 0), before.get("at", 0))

@@ -79,16 +79,7 @@ class EmbeddedOutbox:
         made = self._made(messages)
         if not made:
             return merged
-        path = self._field.path
-        ours: dict[str, dict[str, Any]] = {
-            "$push": {path("waiting"): {"$each": made}},
-            "$inc": {path("pushed"): len(made)},
-            "$max": {path("high"): made[-1]["at"]},
-        }
-        lowest = {path(name): value for name, value in _lowest(made).items()}
-        if lowest:
-            ours["$min"] = lowest
-        for operator, fields in ours.items():
+        for operator, fields in pushing(self._field, made).items():
             merged[operator] = {**merged.get(operator, {}), **fields}
         return merged
 
@@ -158,6 +149,18 @@ class EmbeddedOutbox:
         if taken:
             raise ConfigurationError(f"{taken[0]!r} is the outbox's own", remedy="leave it to the outbox")
         return merged
+
+
+def pushing(field: Field, made: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The update that adds messages to a document: one at least, each with its own time ("at"), in their order."""
+    path = field.path
+    update: dict[str, dict[str, Any]] = {
+        "$push": {path("waiting"): {"$each": made}},
+        "$inc": {path("pushed"): len(made)},
+        "$max": {path("high"): made[-1]["at"]},
+    }
+    lowest = {path(name): value for name, value in _lowest(made).items()}
+    return update | {"$min": lowest} if lowest else update
 
 
 def _lowest(made: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fencepost.message import Message, Position, Stored, microseconds
+from fencepost.ports import ParkedMessage
 
 TEXT_CHARACTERS_MAX = 2_000
 """Longer error texts and reasons are cut."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def fields_of(message: Message) -> dict[str, Any]:
@@ -69,3 +73,15 @@ def fields_of_stored(message: Stored) -> dict[str, Any]:
 def shortened(text: str) -> str:
     """An error text that can be stored whatever it says."""
     return text[:TEXT_CHARACTERS_MAX].encode(errors="backslashreplace").decode()
+
+
+def parked(fields: Mapping[str, Any], message: Stored, place: object) -> ParkedMessage:
+    """A parked message as an operator sees it: its payload is measured and left out."""
+    payload = message.payload
+    return ParkedMessage(
+        message=message._replace(payload=None, in_doubt=False),
+        payload_bytes=None if payload is None else len(payload),
+        reason=fields["reason"],
+        parked_at=_EPOCH + timedelta(microseconds=fields["parked_us"]),
+        place=place,
+    )

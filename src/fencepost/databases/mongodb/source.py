@@ -11,7 +11,7 @@ from fencepost.databases.mongodb.connection import Line, Outbox
 from fencepost.databases.mongodb.deployment import has_streams
 from fencepost.mongo.client import Client
 from fencepost.mongo.faults import ERRORS
-from fencepost.ports import Backlog, DatabaseOptions, Session
+from fencepost.ports import Backlog, DatabaseOptions, ParkedStore, Session
 
 
 class MongoSource(ABC):
@@ -24,6 +24,12 @@ class MongoSource(ABC):
         self._outbox = Outbox(options)
 
     async def connect(self) -> Session:
+        return self._session(await self._line())
+
+    async def parked(self) -> ParkedStore:
+        return self._store(await self._line())
+
+    async def _line(self) -> Line:
         outbox = self._outbox
         line = Line(outbox)
         try:
@@ -36,7 +42,7 @@ class MongoSource(ABC):
         except BaseException:
             await line.close()
             raise
-        return self._session(line)
+        return line
 
     async def backlog(self) -> Backlog:
         return await self._outbox.in_time(self._backlog)
@@ -54,6 +60,9 @@ class MongoSource(ABC):
 
     @abstractmethod
     def _session(self, line: Line) -> Session: ...
+
+    @abstractmethod
+    def _store(self, line: Line) -> ParkedStore: ...
 
     @abstractmethod
     async def _backlog(self, client: Client) -> Backlog: ...

@@ -9,9 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fencepost.databases.other_sql import checks
 from fencepost.databases.other_sql.connection import Outbox, leave, rows
+from fencepost.databases.other_sql.parked import ParkedLine
 from fencepost.databases.other_sql.session import OtherSession
-from fencepost.ports import Backlog, DatabaseOptions
+from fencepost.ports import Backlog, DatabaseOptions, ParkedStore
 from fencepost.sql.other import KINDS, compiled_not_run
+from fencepost.sql.parked_store import SqlParkedStore
 
 
 class OtherSource:
@@ -32,6 +34,19 @@ class OtherSource:
 
     async def backlog(self) -> Backlog:
         return await self._outbox.on_one(self._backlog)
+
+    async def parked(self) -> ParkedStore:
+        return await self._outbox.in_time(self._parked())
+
+    async def _parked(self) -> ParkedStore:
+        connection = await self._outbox.open()
+        try:
+            await checks.check(self._outbox, connection)
+        except BaseException:
+            await leave(connection)
+            raise
+        line = ParkedLine(self._outbox, connection)
+        return SqlParkedStore(line, self._outbox.dialect, self._outbox.options)
 
     async def _connect(self) -> OtherSession:
         reader, writer = await self._open_two()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import asyncpg as sqlalchemy_asyncpg
 
 from fencepost.databases.postgresql.faults import ERRORS, fault_of
-from fencepost.errors import ConfigurationError, FencepostError
-from fencepost.plugins import name_of
+from fencepost.errors import FencepostError
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import cockroachdb
 from fencepost.sql import schema as ddl
-from fencepost.sql.address import check_ports
 from fencepost.sql.faults import greeting
 from fencepost.sql.outbox import channel
 from fencepost.sql.place import OnServer, SqlOutbox
+from fencepost.sql.postgresql_address import dsn_of
 
 _SETTINGS = """
     SET timezone = 'UTC';
@@ -41,39 +40,6 @@ _INDEXES = """
     SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
     WHERE indrelid = to_regclass($1) AND indisvalid
 """
-
-# Parameters of URLs that other drivers know; asyncpg would hand them to the server as settings.
-_OF_OTHERS = {
-    "async_fallback",
-    "channel_binding",
-    "command_timeout",
-    "connect_timeout",
-    "gssencmode",
-    "keepalives",
-    "keepalives_count",
-    "keepalives_idle",
-    "keepalives_interval",
-    "prepared_statement_cache_size",
-    "prepared_statement_name_func",
-    "sslcompression",
-    "statement_cache_size",
-    "tcp_user_timeout",
-}
-
-
-def dsn_of(url: str) -> str:
-    """The URL as asyncpg reads it: no driver in the scheme, libpq's names, a name for pg_stat_activity.
-
-    Raises ConfigurationError where it is not the URL of a PostgreSQL.
-    """
-    if name_of("database", url) != "postgresql":
-        raise ConfigurationError("not the URL of a PostgreSQL", remedy="write postgresql://user@host:port/database")
-    check_ports(url)
-    rest, _, query = url.partition("://")[2].partition("?")
-    terms = {"sslmode" if k == "ssl" else k: v for k, v in parse_qsl(query) if k not in _OF_OTHERS}
-    if terms.get("sslmode", "").lower() in {"true", "1"}:
-        terms["sslmode"] = "require"
-    return f"postgresql://{rest}?{urlencode({'application_name': 'fencepost', **terms})}"
 
 
 class Outbox(SqlOutbox, OnServer):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from fencepost.databases.postgresql.connection import Outbox
+from fencepost.databases.postgresql.parked import ParkedLine
 from fencepost.databases.postgresql.source import PostgresqlSource
 from fencepost.existing import ExistingTable
-from fencepost.ports import DatabaseOptions
+from fencepost.ports import DatabaseOptions, ParkedStore
+from fencepost.sql.existing import alike
 from fencepost.sql.existing.checks import Checked
 from fencepost.sql.existing.columns import Column, Described, Index, Kind
+from fencepost.sql.existing.parked import parked_store
 from fencepost.sql.existing.source import ExistingSource, Looked
 
 _COLUMNS = """
@@ -41,6 +45,9 @@ class _TableSource(PostgresqlSource):
     def __init__(self, outbox: Outbox, table: ExistingTable) -> None:
         super().__init__(outbox.options)
         self._outbox, self._table = outbox, table
+
+    def _store(self, line: ParkedLine) -> ParkedStore:
+        return parked_store(line, self._outbox, self._table)
 
     def _needed(self) -> dict[str, tuple[str, ...]]:
         t, marked = self._outbox.tables, self._outbox.options.settle == "mark"
@@ -78,7 +85,10 @@ async def _described(outbox: Outbox, table: ExistingTable) -> Described:
             for name, kind, declared, nullable in await connection.fetch(_COLUMNS, name)
         ]
         rows = await connection.fetch(_INDEXES, name)
+        indexes = tuple(Index(tuple(names), unique, where) for names, unique, where in rows)
+        found = Described({column.name: column for column in columns}, indexes)
+        asked = alike.question(table, found, outbox.dialect, outbox.options.schema)
+        same = alike.pairs(await connection.fetch(asked)) if asked else frozenset()
     finally:
         connection.terminate()
-    indexes = tuple(Index(tuple(names), unique, where) for names, unique, where in rows)
-    return Described({column.name: column for column in columns}, indexes)
+    return replace(found, alike=same)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.databases.postgresql.connection import Outbox
+from fencepost.databases.postgresql.parked import ParkedLine
 from fencepost.databases.postgresql.purger import PostgresqlPurger
 from fencepost.databases.postgresql.session import PostgresqlSession
 from fencepost.errors import AccessDenied, ConfigurationError, SchemaMissing, Unavailable
-from fencepost.ports import Backlog, DatabaseOptions
+from fencepost.ports import Backlog, DatabaseOptions, ParkedStore
 from fencepost.sql import schema as ddl
 from fencepost.sql.faults import APPLY, READ_ONLY
+from fencepost.sql.parked_store import SqlParkedStore
 from fencepost.sql.source import must_be_kept
 
 _SERVER = """
@@ -48,6 +50,21 @@ class PostgresqlSource:
     async def purger(self) -> PostgresqlPurger:
         must_be_kept(self._outbox.options)
         return await self._outbox.in_time(self._purger())
+
+    async def parked(self) -> ParkedStore:
+        return await self._outbox.in_time(self._parked())
+
+    async def _parked(self) -> ParkedStore:
+        connection = await self._outbox.open()
+        try:
+            await self._check_tables(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return self._store(ParkedLine(self._outbox, connection))
+
+    def _store(self, line: ParkedLine) -> ParkedStore:
+        return SqlParkedStore(line, self._outbox.dialect, self._outbox.options)
 
     async def _purger(self) -> PostgresqlPurger:
         connection = await self._outbox.open()

@@ -52,6 +52,11 @@ def argument(message: Message, *, counted: bool) -> bytes:
     return head.encode() if message.payload is None else head.encode() + b"\n" + message.payload
 
 
+def line_of(message: Message) -> bytes:
+    """A message's attributes in one line, as they stand in its entry."""
+    return _encode(_attributes(message)).encode()
+
+
 def _attributes(message: Message) -> dict[str, object]:
     found: dict[str, object] = {"id": message.id, "topic": message.topic}
     if message.key is not None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from fencepost.databases.redis.keys import Keys, keys_of
 from fencepost.databases.redis.scripts import REHEARSE
-from fencepost.errors import ConfigurationError, FixError, Unavailable
+from fencepost.errors import FixError, Unavailable
 from fencepost.ports import DatabaseOptions
 from fencepost.resp.address import address_of
+from fencepost.resp.keeping import must_keep
 from fencepost.resp.link import Link, opened
-from fencepost.resp.server import Home, Server, home_of, is_tagged, server_of, untagged
-
-_NOEVICTION = "set maxmemory-policy noeviction: a full server then refuses writes, and loses none"
+from fencepost.resp.server import Home, home_of, is_tagged, server_of, untagged
 
 
 class Outbox:
@@ -29,7 +28,7 @@ class Outbox:
         home = await home_of(self._address, self.options.prefix, self.options.timeout_s)
         found = [home.link]
         try:
-            self._check(home.server)
+            must_keep(home.server, self.place)
             await self._rehearse(home.link)
             for _ in range(count - 1):
                 found.append(await opened(self._address, self.options.timeout_s, home.node))
@@ -39,11 +38,6 @@ class Outbox:
                 await link.end("connecting failed")
             raise
         return found
-
-    def _check(self, server: Server) -> None:
-        if server.evicts and server.limited:
-            what = f"{self.place} removes any key when its memory is full ({server.evicts}): messages would be lost"
-            raise ConfigurationError(what, remedy=_NOEVICTION)
 
     async def _check_same(self, link: Link, home: Home) -> None:
         """Messages that are read in one server and settled in another would be published for ever."""

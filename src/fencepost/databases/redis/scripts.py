@@ -159,6 +159,56 @@ end
 )
 """KEYS: outbox, delayed, tries, parked, due, released. ARGV: entry id and reason in turn."""
 
+PARKED_PAGE = Script("""\
+local page = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
+for i, entry in ipairs(page) do
+  for j = 1, #entry[2], 2 do
+    if entry[2][j] == 'payload' then entry[2][j + 1] = #entry[2][j + 1] end
+  end
+end
+return page
+""")
+"""KEYS: parked. ARGV: where to begin, how many at most. Returns entries, of a payload its length."""
+
+RETRY = Script(
+    ADD
+    + """\
+local done = {}
+for i = 1, #ARGV, 5 do
+  local name, digest, entity, uncounted, message = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local found = redis.call('XRANGE', KEYS[1], name, name)[1]
+  if found then
+    local first, version = 2, uncounted
+    if entity ~= '' and KEYS[i + 10] ~= KEYS[2] and redis.call('HEXISTS', KEYS[i + 10], entity) == 1 then
+      first, version = i + 6, '+'
+    end
+    local head = digest .. ' - ' .. version .. (entity ~= '' and ' ' .. entity or '')
+    local payload = ''
+    for j = 1, #found[2], 2 do
+      if found[2][j] == 'payload' then payload = '\\n' .. found[2][j + 1] end
+    end
+    fencepost_add(first, head .. '\\n' .. message .. payload)
+    redis.call('XDEL', KEYS[1], name)
+    done[#done + 1] = name
+  end
+end
+return done
+"""
+)
+"""KEYS: parked, then those of ``fencepost_add`` without an entity, then for each message those with its own. ARGV: for
+each the entry's id, the digest, "TOPIC KEY" (or ""), the version where nobody counts, the line of JSON. Returns the ids
+of the entries that were there.
+"""
+
+DISCARD = Script("""\
+local done = {}
+for i, name in ipairs(ARGV) do
+  if redis.call('XDEL', KEYS[1], name) == 1 then done[#done + 1] = name end
+end
+return done
+""")
+"""KEYS: parked. ARGV: entry ids. Returns those that were there."""
+
 RELEASE_DUE = Script(
     _PADDED
     + """\

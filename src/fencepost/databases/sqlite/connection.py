@@ -60,7 +60,10 @@ class Outbox(SqlOutbox):
         super().__init__(options, f"SQLite {self.path}", sqlite.dialect())
 
     def identity(self) -> tuple[int, int] | None:
-        """Which file stands there now; None where there is none."""
+        """Which file stands there now; None where there is none.
+
+        It tells two files apart while the first one is open, as a session's is: afterwards its number is given again.
+        """
         try:
             found = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import aiosqlite
 
 from fencepost.databases.sqlite.connection import Outbox, first
+from fencepost.databases.sqlite.parked import ParkedLine
 from fencepost.databases.sqlite.source import SqliteSource
 from fencepost.existing import ExistingTable
-from fencepost.ports import DatabaseOptions
+from fencepost.ports import DatabaseOptions, ParkedStore
+from fencepost.sql.existing import alike
 from fencepost.sql.existing.checks import Checked
 from fencepost.sql.existing.columns import Column, Described, Index, Kind
+from fencepost.sql.existing.parked import parked_store
 from fencepost.sql.existing.source import ExistingSource, Looked
 from fencepost.sql.existing.sqlite import ROWID
 
@@ -45,6 +49,9 @@ class _TableSource(SqliteSource):
         super().__init__(outbox.options)
         self._outbox, self._table = outbox, table
 
+    def _store(self, line: ParkedLine) -> ParkedStore:
+        return parked_store(line, self._outbox, self._table)
+
     async def _check_positions(self, connection: aiosqlite.Connection) -> None:
         """One that comes back is another message: its id tells."""
 
@@ -54,7 +61,7 @@ def existing_source(options: DatabaseOptions, table: ExistingTable) -> ExistingS
     outbox = Outbox(options)
 
     async def look() -> Looked:
-        found = await outbox.on_one(lambda connection: _described(connection, table))
+        found = await outbox.on_one(lambda connection: _described(connection, outbox, table))
         source = _TableSource(outbox.described(found), table)
         warnings = Checked(outbox.place, table, found, outbox.dialect).warnings()
         return Looked(source, [*warnings, *await source.advice()])
@@ -62,7 +69,7 @@ def existing_source(options: DatabaseOptions, table: ExistingTable) -> ExistingS
     return ExistingSource(table, look)
 
 
-async def _described(connection: aiosqlite.Connection, table: ExistingTable) -> Described:
+async def _described(connection: aiosqlite.Connection, outbox: Outbox, table: ExistingTable) -> Described:
     made_by = await first(connection, _MADE_BY, table.table)
     if made_by is None:
         return Described({}, ())
@@ -74,7 +81,9 @@ async def _described(connection: aiosqlite.Connection, table: ExistingTable) -> 
         indexes.append(Index((keys[0],), unique=True))
     if not _WITHOUT_ROWID.search(made_by[0]):
         columns.setdefault(ROWID, Column(ROWID, "integer", "rowid", nullable=False))
-    return Described(columns, tuple(indexes))
+    found = Described(columns, tuple(indexes))
+    asked = alike.question(table, found, outbox.dialect, None)
+    return replace(found, alike=alike.pairs(await connection.execute_fetchall(asked))) if asked else found
 
 
 async def _index(connection: aiosqlite.Connection, name: str, unique: int, made_by: str) -> Index:

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import aiosqlite
 
 from fencepost.databases.sqlite.connection import Outbox, first, leave
+from fencepost.databases.sqlite.parked import ParkedLine
 from fencepost.databases.sqlite.purger import SqlitePurger
 from fencepost.databases.sqlite.session import SqliteSession
 from fencepost.errors import SchemaMissing
-from fencepost.ports import Backlog, DatabaseOptions
+from fencepost.ports import Backlog, DatabaseOptions, ParkedStore
 from fencepost.sql import schema as ddl
 from fencepost.sql.faults import APPLY
+from fencepost.sql.parked_store import SqlParkedStore
 from fencepost.sql.source import must_be_kept
 
 _MADE_BY = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
@@ -40,6 +42,13 @@ class SqliteSource:
         must_be_kept(self._outbox.options)
         await (await self.connect()).close()
         return SqlitePurger(self._outbox, self._outbox.identity())
+
+    async def parked(self) -> ParkedStore:
+        await (await self.connect()).close()
+        return self._store(ParkedLine(self._outbox, self._outbox.identity()))
+
+    def _store(self, line: ParkedLine) -> ParkedStore:
+        return SqlParkedStore(line, self._outbox.dialect, self._outbox.options)
 
     async def advice(self) -> Sequence[str]:
         """What would make this file a better outbox, one line each; nothing where it is well set up."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import combinations
 
 from sqlalchemy.engine import Dialect
 
-from fencepost.errors import ConfigurationError, FixError, SchemaMissing
-from fencepost.existing import ExistingTable
+from fencepost.errors import ConfigurationError, FixError, SchemaMissing, raise_together
+from fencepost.existing import STATES, ExistingTable
 from fencepost.plugins import suggestion
 from fencepost.sql.existing.columns import Column, Described, Kind
 from fencepost.sql.tables import MARIADB
@@ -43,19 +45,25 @@ class Checked:
         self._place, self._e, self._found, self._dialect = place, table, found, dialect
 
     def must_do(self) -> None:
-        """Raise FixError for the first thing without which nothing could be relayed."""
+        """Raise FixError for all without which nothing could be relayed: first the columns, then what they mean."""
         if not self._found.columns:
             raise SchemaMissing(f"{self._place} has no table {self._e.table}", remedy="correct [existing] table")
-        for name, key in self._e.columns():
-            self._must_be(name, key)
-        self._must_order()
-        self._must_have_values()
-        if self._e.parked is None:
-            self._must_be_parkable()
+        self._raise_all([partial(self._must_be, name, key) for name, key in self._e.columns()])
+        parkable = [] if self._e.parked is not None else [self._must_be_parkable]
+        self._raise_all([self._must_order, self._must_have_values, self._must_tell_states, *parkable])
 
     def warnings(self) -> Sequence[str]:
         """What works, but badly: one line each."""
-        return list(self._slow())
+        return [*self._slow(), *self._states_of_others()]
+
+    def _raise_all(self, checks: Iterable[Callable[[], None]]) -> None:
+        errors: list[FixError] = []
+        for check in checks:
+            try:
+                check()
+            except FixError as error:
+                errors.append(error)
+        raise_together(errors, self._place)
 
     # -- columns -------------------------------------------------------------------------------------------------------
 
@@ -112,6 +120,42 @@ class Checked:
                     f"{self._place}: [existing] {key} is {value!r}, and {e.table}.{e.state} holds whole numbers",
                     remedy=f"write the number that means {key}",
                 )
+
+    # -- states that the database takes for the same -------------------------------------------------------------------
+
+    def _must_tell_states(self) -> None:
+        """A settled row that still counts as waiting would be published for ever."""
+        e = self._e
+        named = [(key, value) for key in STATES if (value := getattr(e, key)) is not None]
+        for (key, value), (other_key, other) in combinations(named, 2):
+            if (value, other) in self._found.alike:
+                raise ConfigurationError(
+                    f"{self._place}: {e.table}.{e.state} takes {value!r} and {other!r} for the same, which are"
+                    f" [existing] {key} and {other_key}",
+                    remedy=f"choose values that differ in more than their case; or {self._exact()}",
+                )
+
+    def _states_of_others(self) -> Iterator[str]:
+        e = self._e
+        if e.state is None or self._found.columns[e.state].declared.lower().startswith("enum"):
+            return  # which has one way only to write a state
+        for value in e.waiting:
+            if (value, value.swapcase()) in self._found.alike:
+                yield (
+                    f"{self._place}: {e.table}.{e.state} takes texts that differ in case for the same, so that rows in"
+                    f" {value.swapcase()!r} are published as those in {value!r}: {self._exact()}"
+                )
+
+    def _exact(self) -> str:
+        e = self._e
+        column = self._found.columns[str(e.state)]
+        if self._dialect.name in MARIADB:
+            fixed = "" if column.nullable else " NOT NULL"
+            exact = f"{column.declared} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin{fixed}"
+            return f"ALTER TABLE {e.table} MODIFY {e.state} {exact}"
+        if self._dialect.name == "postgresql":
+            return f'ALTER TABLE {e.table} ALTER {e.state} TYPE text COLLATE "C"'
+        return f"declare {e.state} without COLLATE NOCASE"
 
     def _must_be_parkable(self) -> None:
         """The table of parked messages keeps UUIDs."""

@@ -33,7 +33,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A table as it is. ``columns`` is empty where there is no such table."""
+    """A table as it is. ``columns`` is empty where there is no such table. ``alike``: pairs of states that are the same
+    to the database, though they are not written alike.
+    """
 
     columns: Mapping[str, Column]
     indexes: tuple[Index, ...]
+    alike: frozenset[tuple[str, str]] = frozenset()

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from fencepost.errors import ConfigurationError
 from fencepost.existing import ExistingTable
-from fencepost.ports import Backlog, Purger, Session
+from fencepost.ports import Backlog, ParkedStore, Purger, Session
 from fencepost.sql.existing.checks import limits
 from fencepost.sql.existing.session import ExistingSession, Failures
 
@@ -21,6 +21,8 @@ class TableSource(Protocol):
     async def backlog(self) -> Backlog: ...
 
     async def purger(self) -> Purger: ...
+
+    async def parked(self) -> ParkedStore: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class ExistingSource:
     async def advice(self) -> Sequence[str]:
         """What would make the table a better outbox, one line each."""
         return (await self._look()).warnings
+
+    async def parked(self) -> ParkedStore:
+        return await (await self._look()).source.parked()
 
     async def purger(self) -> Purger:
         looked = await self._look()

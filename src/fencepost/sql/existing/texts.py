@@ -6,6 +6,7 @@ Whoever waits is called ``o``. Positions are whole numbers, or texts: see ``by_t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import Any
 
 from sqlalchemy.engine import Dialect
@@ -27,6 +28,7 @@ class ExistingTexts(ABC):
         quote = dialect.identifier_preparer.quote
         self._table = f"{quote(t.outbox.schema)}.{quote(table.table)}" if t.outbox.schema else quote(table.table)
         self._parked_table = ddl.quoted(t.parked, dialect)
+        self._states = table.waiting
 
     def all(self) -> dict[str, Any]:
         return {
@@ -44,6 +46,7 @@ class ExistingTexts(ABC):
             "release_due": "",
             "next_due": "",
             "backlog": self._backlog(),
+            **(self._aside() if self._e.parked is not None else {}),
             **self._own(),
             **(self._purging() if self._marked and self._e.settled_at is not None else {}),
         }
@@ -168,7 +171,7 @@ class ExistingTexts(ABC):
         e = self._e
         if e.state is None:
             return "1 = 1"
-        return f"{self._quoted(e.state)} IN ({', '.join(self._value(e.state, value) for value in e.waiting)})"
+        return f"{self._quoted(e.state)} IN ({', '.join(self._value(e.state, value) for value in self._states)})"
 
     def _is_in_doubt(self) -> str:
         e = self._e
@@ -234,6 +237,24 @@ class ExistingTexts(ABC):
         assert e.parked is not None  # noqa: S101
         value = f"{self._set(e.state)} = {self._value(e.state, e.parked)}"
         return f"UPDATE {self._looked_up} SET {value} WHERE {self._one(1)}"  # noqa: S608
+
+    def _aside(self) -> dict[str, str]:
+        """What is said of rows in the state of parked ones: the same as of those that wait, in another state."""
+        e, parked = self._e, copy(self)
+        assert e.state is not None  # noqa: S101 - checked with the configuration
+        parked._states = (str(e.parked),)
+        reason = "''" if e.last_error is None else self._quoted(e.last_error)
+        waits = [f"{self._set(e.state)} = {self._value(e.state, str(e.pending))}"]
+        waits += [] if e.attempts is None else [f"{self._set(e.attempts)} = 0"]
+        one = f"FROM {self._looked_up} WHERE {parked._one(1)}"
+        return {
+            "parked_page": parked._read(f"{self._fields()}, {reason}", self._after(), slots=False),
+            "parked_count": f"SELECT count(*) FROM {self._table} AS o WHERE {parked._waits()}",  # noqa: S608
+            "parked_find": f"SELECT {self._id()} {one}{self._locked}",
+            "parked_payload": f"SELECT {self._bytes(e.payload)} {one}",
+            "parked_retry": f"UPDATE {self._looked_up} SET {', '.join(waits)} WHERE {parked._one(1)}",  # noqa: S608
+            "parked_discard": parked._delete_one(),
+        }
 
     def _copy_to_parked(self) -> str:
         """(reason, position, id)"""

@@ -6,6 +6,7 @@ from fencepost.testing.sources.content import ContentRules
 from fencepost.testing.sources.delaying import DelayingRules
 from fencepost.testing.sources.failing import FailingRules
 from fencepost.testing.sources.lanes import LaneRules
+from fencepost.testing.sources.parking import ParkingRules
 from fencepost.testing.sources.purging import PurgingRules
 from fencepost.testing.sources.reading import ReadingRules
 from fencepost.testing.sources.relaying import RelayingRules
@@ -24,6 +25,7 @@ class SourceRules(
     SettlingRules,
     ReservingRules,
     FailingRules,
+    ParkingRules,
     DelayingRules,
     WaitingRules,
     RelayingRules,

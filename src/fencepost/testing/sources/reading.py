@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from fencepost.testing.messages import message
-from fencepost.testing.on_database import OnDatabase
+from fencepost.testing.on_database import Adding, OnDatabase
 from fencepost.testing.places import WHOLE, OutboxPlace
 
 MANY = 10_000
@@ -64,13 +64,11 @@ class ReadingRules(OnDatabase):
         await session.failed([(found[4], "no")])
         assert list(await session.below(WHOLE, positions[5], 100)) == [positions[0], *positions[4:6]]
 
-    async def test_below_a_position_shows_what_has_committed_late(self, place: OutboxPlace) -> None:
-        if not place.writer.concurrent:
-            pytest.skip(f"{place.database} has one writer at a time: no transaction commits behind a later one")
+    async def test_below_a_position_shows_what_has_committed_late(self, place: OutboxPlace, add_beside: Adding) -> None:
         session = await place.session()
         async with place.writer.transaction() as transaction:
             await transaction.add(message("late"))
-            await place.add(message("early"))
+            await add_beside(message("early"))
             (early,) = await session.pending(WHOLE, 10)
             assert list(await session.below(WHOLE, early.position, 10)) == [early.position]
         below = list(await session.below(WHOLE, early.position, 10))
@@ -91,14 +89,12 @@ class ReadingRules(OnDatabase):
             assert list(await session.pending(WHOLE, 10)) == []
         assert [m.id for m in await session.pending(WHOLE, 10)] == [added.id]
 
-    async def test_a_transaction_that_commits_late_is_read(self, place: OutboxPlace) -> None:
+    async def test_a_transaction_that_commits_late_is_read(self, place: OutboxPlace, add_beside: Adding) -> None:
         """A3, B1, C1: its position is below one that has been read and settled; a new session comes in between."""
-        if not place.writer.concurrent:
-            pytest.skip(f"{place.database} has one writer at a time: no transaction commits behind a later one")
         session = await place.session()
         async with place.writer.transaction() as transaction:
             (late,) = await transaction.add(message("late"))
-            (early,) = await place.add(message("early"))
+            (early,) = await add_beside(message("early"))
             found = await session.pending(WHOLE, 10)
             assert [m.id for m in found] == [early.id]
             await session.settle([(found[0].position, found[0].id)])
@@ -108,13 +104,11 @@ class ReadingRules(OnDatabase):
             assert list(await session.pending(WHOLE, 10)) == []
         assert [m.id for m in await session.pending(WHOLE, 10)] == [late.id]
 
-    async def test_a_late_transaction_comes_before_those_above_it(self, place: OutboxPlace) -> None:
-        if not place.writer.concurrent:
-            pytest.skip(f"{place.database} has one writer at a time: no transaction commits behind a later one")
+    async def test_a_late_transaction_comes_before_those_above_it(self, place: OutboxPlace, add_beside: Adding) -> None:
         session = await place.session()
         async with place.writer.transaction() as transaction:
             (late,) = await transaction.add(message("late"))
-            (early,) = await place.add(message("early"))
+            (early,) = await add_beside(message("early"))
             assert [m.id for m in await session.pending(WHOLE, 10)] == [early.id]
         assert [m.id for m in await session.pending(WHOLE, 10)] == [late.id, early.id]
 

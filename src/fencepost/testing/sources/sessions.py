@@ -9,10 +9,10 @@ from contextlib import suppress
 import pytest
 
 from fencepost.clock import SYSTEM_CLOCK
-from fencepost.errors import ConnectionLost, RetryError
+from fencepost.errors import ConnectionLost, FencepostError, RetryError
 from fencepost.message import Stored
 from fencepost.ports import Session
-from fencepost.testing.harness import Cutting
+from fencepost.testing.harness import Cutting, Replacing
 from fencepost.testing.on_database import OnDatabase
 from fencepost.testing.places import WHOLE, OutboxPlace
 
@@ -24,6 +24,7 @@ def calls(session: Session, m: Stored) -> dict[str, Callable[[], Awaitable[objec
     """Every call of a session but close."""
     return {
         "pending": lambda: session.pending(WHOLE, 10),
+        "below": lambda: session.below(WHOLE, m.position, 10),
         "settle": lambda: session.settle([(m.position, m.id)]),
         "held": lambda: session.held([(m.position, m.position)]),
         "reserve": lambda: session.reserve(m.position),
@@ -35,14 +36,18 @@ def calls(session: Session, m: Stored) -> dict[str, Callable[[], Awaitable[objec
     }
 
 
-async def all_lost(session: Session, m: Stored) -> list[str]:
-    """The calls that do not raise ConnectionLost."""
+async def all_lost(session: Session, m: Stored, *, only: str | None = None) -> list[str]:
+    """The calls, or that one, that do not raise ConnectionLost."""
     wrong = []
     for name, call in calls(session, m).items():
+        if only not in (None, name):
+            continue
         try:
             await asyncio.wait_for(call(), END_S)
         except ConnectionLost:
             continue
+        except FencepostError as error:
+            name += f" ({type(error).__name__})"
         except TimeoutError:
             name += " (does not end)"
         wrong.append(name)
@@ -52,6 +57,14 @@ async def all_lost(session: Session, m: Stored) -> list[str]:
 async def _wait_for_ever(session: Session) -> None:
     while True:
         await session.wait(WHOLE, 60.0)
+
+
+async def _backed_up(place: OutboxPlace) -> Replacing:
+    """The writer, with a copy of the database as it is now."""
+    if not isinstance(place.writer, Replacing):
+        pytest.skip(f"{place.database} is no file that could be replaced")
+    await place.writer.back_up()
+    return place.writer
 
 
 class SessionRules(OnDatabase):
@@ -123,6 +136,33 @@ class SessionRules(OnDatabase):
         session = await self._session_to_cut(place, then_wait=True)
         with pytest.raises(ConnectionLost):
             await asyncio.wait_for(session.wait(WHOLE, 0.1), END_S)
+
+    async def test_a_session_of_a_file_that_was_replaced_is_lost(self, place: OutboxPlace) -> None:
+        """A15: no call reads or settles in what is no longer there, whichever comes first; a new session sees the
+        backup.
+        """
+        (kept,) = await place.fill(1)
+        writer = await _backed_up(place)
+        await place.fill(1)
+        first = await place.session()
+        m = (await first.pending(WHOLE, 10))[-1]
+        sessions = {name: await place.session() for name in calls(first, m)}
+        for session in sessions.values():
+            assert len(await session.pending(WHOLE, 10)) == 2
+        await writer.put_back()
+        unaware = [wrong for name, session in sessions.items() for wrong in await all_lost(session, m, only=name)]
+        assert unaware == [], "calls that went on with a file that is no longer there"
+        assert [one.id for one in await (await place.session()).pending(WHOLE, 10)] == [kept.id]
+
+    async def test_a_wait_notices_that_the_file_was_replaced(self, place: OutboxPlace) -> None:
+        writer = await _backed_up(place)
+        session = await place.session()
+        await session.pending(WHOLE, 10)
+        waiting = asyncio.ensure_future(_wait_for_ever(session))
+        await SYSTEM_CLOCK.sleep(0.2)
+        await writer.put_back()
+        with pytest.raises(ConnectionLost):
+            await asyncio.wait_for(waiting, END_S)
 
     async def _session_to_cut(self, place: OutboxPlace, *, then_wait: bool = False) -> Session:
         """A session whose connection the server has ended, while it waited where ``then_wait``."""

@@ -26,6 +26,7 @@ class MemoryWriter:
 
     def __init__(self, database: memory.MemoryDatabase) -> None:
         self._database = database
+        self._backup = database.snapshot()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -45,6 +46,12 @@ class MemoryWriter:
         for session in self._database.sessions:
             if str(id(session)) in connections:
                 session.end()
+
+    async def back_up(self) -> None:
+        self._backup = self._database.snapshot()
+
+    async def put_back(self) -> None:
+        self._database.fall_back(self._backup)
 
     async def close(self) -> None:
         memory.forget(self._database.url)

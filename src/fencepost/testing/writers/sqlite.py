@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -40,6 +41,7 @@ class SqliteWriter(SqlWriter):
         super().__init__(options, url.set(drivername="sqlite+aiosqlite"))
         self._outbox = Outbox(schema=options.schema, prefix=options.prefix, max_bytes=None)
         self._file = url.database or ""
+        self._copy = Path(f"{self._file}.copy")
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -52,6 +54,25 @@ class SqliteWriter(SqlWriter):
                 connection.rollback()
                 raise
             await asyncio.to_thread(connection.commit)
+
+    async def back_up(self) -> None:
+        await asyncio.to_thread(self._back_up)
+
+    def _back_up(self) -> None:
+        with closing(sqlite3.connect(self._file)) as connection, closing(sqlite3.connect(self._copy)) as copy:
+            connection.backup(copy)
+
+    async def put_back(self) -> None:
+        await asyncio.to_thread(self._put_back)
+
+    def _put_back(self) -> None:
+        for journal in ("-wal", "-shm"):  # what they hold belongs to the file that goes
+            Path(f"{self._file}{journal}").unlink(missing_ok=True)
+        self._copy.replace(self._file)
+
+    async def close(self) -> None:
+        await super().close()
+        self._copy.unlink(missing_ok=True)
 
 
 def writer(options: DatabaseOptions) -> SqliteWriter:

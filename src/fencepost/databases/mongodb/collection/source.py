@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fencepost.databases.mongodb import indexes
 from fencepost.databases.mongodb.collection.names import Names, State
+from fencepost.databases.mongodb.collection.parked import CollectionParked
 from fencepost.databases.mongodb.collection.schema import needed
 from fencepost.databases.mongodb.collection.session import CollectionSession
 from fencepost.databases.mongodb.connection import Line
@@ -32,6 +33,9 @@ class CollectionSource(MongoSource):
 
     def _session(self, line: Line) -> CollectionSession:
         return CollectionSession(line, self._names)
+
+    def _store(self, line: Line) -> CollectionParked:
+        return CollectionParked(line, self._names, self._outbox.options.clock)
 
     async def _check(self, line: Line) -> None:
         outbox, names, database = self._outbox, self._names, line.database

@@ -8,6 +8,7 @@ from fencepost.databases.mongodb import indexes
 from fencepost.databases.mongodb.connection import Line
 from fencepost.databases.mongodb.deployment import check_writable
 from fencepost.databases.mongodb.embedded.fields import Field
+from fencepost.databases.mongodb.embedded.parked import EmbeddedParked
 from fencepost.databases.mongodb.embedded.session import EmbeddedSession
 from fencepost.databases.mongodb.source import MongoSource
 from fencepost.errors import SchemaMissing
@@ -32,6 +33,9 @@ class EmbeddedSource(MongoSource):
 
     def _session(self, line: Line) -> EmbeddedSession:
         return EmbeddedSession(line, self._field)
+
+    def _store(self, line: Line) -> EmbeddedParked:
+        return EmbeddedParked(line, self._field)
 
     async def _check(self, line: Line) -> None:
         check_writable(self._outbox, line.client)
