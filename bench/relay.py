@@ -19,7 +19,7 @@ from pathlib import Path
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import add, latency, outboxes, workload
+from bench import add, brokers, latency, outboxes, workload
 from bench.servers import child, url_of
 from fencepost import plugins
 from fencepost.clock import SYSTEM_CLOCK
@@ -32,8 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broker = options.broker or url_of("kafka")
     run = f"bench-{SYSTEM_CLOCK.new_id()[:13]}"
     result: dict[str, float] = {"rows": options.rows, "payload_bytes": options.size, "batch": options.batch}
-    kind = plugins.name_of("database", database)
-    if kind in outboxes.MODULES:
+    kind, target = plugins.name_of("database", database), plugins.name_of("broker", broker)
+    if target in brokers.MODULES:
+        say(f"{kind} to {target}: {options.rows:,} rows of {options.size} bytes")
+        result |= brokers.measure(kind, database, target, broker, run, options, say)
+    elif kind in outboxes.MODULES:
         say(f"{kind} to {plugins.name_of('broker', broker)}: {options.rows:,} rows of {options.size} bytes")
         result |= outboxes.measure(kind, database, broker, run, options, say)
     else:
@@ -60,7 +63,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="bench.relay", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--database", help="the URL of any database that Fencepost knows; the outbox there is emptied")
-    parser.add_argument("--broker", help="a kafka:// URL; where the database is not PostgreSQL, any broker's")
+    parser.add_argument("--broker", help="a broker's URL; of others than Kafka only the drain is measured")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--size", type=int, default=300, help="payload bytes of a message")
     parser.add_argument("--batch", type=int, default=2000, help="messages of one transaction")

@@ -18,12 +18,14 @@ EXAMPLES = 5
 class Entry(NamedTuple):
     """A message in a history. ``key`` is anything that names the entity (None: the message has no order to keep).
 
-    ``version`` grows with each message of a key; None means that nobody knows it.
+    ``version`` grows with each message of a key; None means that nobody knows it. ``marked``: it said that it may be a
+    repeat.
     """
 
     id: str
     key: Hashable | None = None
     version: int | None = None
+    marked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,7 @@ class Report:
     """What was found. The counts are of messages; the examples are the first few of each kind, one line each.
 
     ``published`` counts everything that was read, repeats too. A repeat is counted as ``repeated`` only, whatever its
-    order. ``out_of_order`` counts messages whose version is not above every earlier one of their key in the same
+    order; ``unmarked`` are those of them that did not say so. ``out_of_order`` counts messages whose version is not above every earlier one of their key in the same
     stream. ``unknown`` was read and never committed: rolled back, or from somewhere else.
     """
 
@@ -41,6 +43,7 @@ class Report:
     repeated: int
     out_of_order: int
     unknown: int
+    unmarked: int = 0
     examples: tuple[str, ...] = ()
 
     @property
@@ -49,8 +52,9 @@ class Report:
         return not (self.lost or self.repeated or self.out_of_order or self.unknown)
 
     def __str__(self) -> str:
+        marked = f" ({self.repeated - self.unmarked} said so)" if self.repeated else ""
         counts = (
-            f"committed {self.committed}, published {self.published}, lost {self.lost}, repeated {self.repeated}, "
+            f"committed {self.committed}, published {self.published}, lost {self.lost}, repeated {self.repeated}{marked}, "
             f"out of order {self.out_of_order}, unknown {self.unknown}"
         )
         return "\n  ".join([counts, *self.examples])
@@ -72,6 +76,7 @@ class _Judge:
         self._arrived: dict[str, bool] = {entry.id: False for entry in committed}
         self._published = 0
         self._repeated = _Kind("repeated")
+        self._unmarked = 0
         self._out_of_order = _Kind("out of order")
         self._unknown = _Kind("unknown")
 
@@ -85,6 +90,7 @@ class _Judge:
                 self._unknown.add(_line(entry))
             elif before:
                 self._repeated.add(_line(entry))
+                self._unmarked += not entry.marked
             else:
                 arrived[entry.id] = True
                 self._order(entry, highest)
@@ -107,6 +113,7 @@ class _Judge:
             repeated=self._repeated.count,
             out_of_order=self._out_of_order.count,
             unknown=self._unknown.count,
+            unmarked=self._unmarked,
             examples=(
                 *(f"lost: {message_id}" for message_id in islice(self._lost(), EXAMPLES)),
                 *self._repeated.examples,

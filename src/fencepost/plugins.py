@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple
@@ -52,9 +52,17 @@ _KNOWN: dict[str, dict[str, _Known]] = {
         "sqlite3": _Known("fencepost.drivers.sqlite3", None),
     },
     "broker": {
+        "file": _Known("fencepost.brokers.file", None),
+        "http": _Known("fencepost.brokers.http", "http"),
         "kafka": _Known("fencepost.brokers.kafka", "kafka"),
         "memory": _Known("fencepost.brokers.memory", None),
+        "mqtt": _Known("fencepost.brokers.mqtt", "mqtt"),
         "nats": _Known("fencepost.brokers.nats", "nats"),
+        "rabbitmq": _Known("fencepost.brokers.rabbitmq", "rabbitmq"),
+        "redis": _Known("fencepost.brokers.redis", "redis"),
+        "sns": _Known("fencepost.brokers.sns", "sns"),
+        "sql": _Known("fencepost.brokers.sql", None),
+        "sqs": _Known("fencepost.brokers.sqs", "sqs"),
     },
     "election": {
         "cockroachdb": _Known("fencepost.elections.sql", "cockroachdb"),
@@ -72,7 +80,21 @@ _KNOWN: dict[str, dict[str, _Known]] = {
     },
 }
 
-_SYNONYMS = {"postgres": "postgresql", "rediss": "redis", "valkey": "redis", "valkeys": "redis"}
+ALONE = ("stdout:",)
+"""URLs that are nothing but a scheme."""
+
+_SYNONYMS = {
+    "amqp": "rabbitmq",
+    "amqps": "rabbitmq",
+    "https": "http",
+    "inbox": "sql",
+    "mqtts": "mqtt",
+    "postgres": "postgresql",
+    "rediss": "redis",
+    "stdout": "file",
+    "valkey": "redis",
+    "valkeys": "redis",
+}
 
 
 def names(kind: str) -> list[str]:
@@ -97,7 +119,8 @@ def load(kind: str, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if known is None and error.name and module.startswith(error.name):
             raise UnknownPlugin(
-                f"there is no module {module!r} for a {kind}", remedy="check its spelling and that it is installed"
+                f"there is no module {module!r} for a {kind}",
+                remedy="check its spelling, and that it is installed or on PYTHONPATH",
             ) from error
         extra = known.extra if known else None
         if extra is None or (error.name or "").startswith("fencepost"):
@@ -144,9 +167,32 @@ def _checkout() -> str:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """A remedy for an unknown name: the nearest known one, and all of them."""
     choices = sorted(known)
-    near = difflib.get_close_matches(name.strip().lower(), choices, n=1, cutoff=0.6)
+    near = _nearest(name, choices, 0.6)
     listed = f"known are {', '.join(choices)}"
-    return f"did you mean {near[0]!r}? {listed}" if near else listed
+    return f"did you mean {near!r}? {listed}" if near else listed
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The known name of which an unknown one is a slip, for a place where names that others know may stand too."""
+    choices = sorted(known)
+    return None if name in choices else _nearest(name, choices, 0.8)
+
+
+def _nearest(name: str, choices: Sequence[str], cutoff: float) -> str | None:
+    return next(iter(difflib.get_close_matches(name.strip().lower(), choices, n=1, cutoff=cutoff)), None)
+
+
+def check_password(url: str) -> None:
+    """Raise ConfigurationError where a "/", "?" or "#" of a password ends the part of the URL that names the server.
+
+    The text is not repeated: it has the rest of the password in it.
+    """
+    parts = urlsplit(f"//{url.partition('://')[2]}")
+    if "@" in parts.path or ("@" in f"{parts.query}{parts.fragment}" and "@" not in parts.netloc):
+        raise ConfigurationError(
+            "an @ stands too far behind in the URL, as if the password had a / ? or # in it",
+            remedy="write %2F for /, %3F for ?, %23 for #, %40 for @",
+        )
 
 
 def spoken(url: str) -> str:
@@ -163,6 +209,8 @@ def name_of(kind: str, url: str) -> str:
     Raises ConfigurationError where the text has no scheme.
     """
     scheme, separator, _ = url.partition("://")
+    if url in ALONE:
+        scheme, separator = url.rstrip(":"), ":"
     if not separator or not scheme:
         shown = url if "@" not in url else "***"
         raise ConfigurationError(

@@ -236,6 +236,7 @@ async def test_urls_lead_through_the_proxies() -> None:
     assert through("nats://u:p@a:1,nats://b:2", [7, 8]) == "nats://u:p@127.0.0.1:7,127.0.0.1:8"
     found = await route_to_broker(config("sqlite:///x.db", "nats://u:p@a,nats://b:2"))
     assert found.targets == (("a", 4222), ("b", 2))
+    assert (await route_to_broker(config("sqlite:///x.db", "redis://u:p@a/3"))).targets == (("a", 6379),)
     assert (await route_to_database(config("postgresql://u@h1:1,h2/db", "nats://b"))).targets == (
         ("h1", 1),
         ("h2", 5432),
@@ -250,6 +251,7 @@ async def test_where_a_proxy_cannot_be_it_is_said_why() -> None:
     assert "verify-full" in (await to_database("postgresql://u@h/db?sslmode=verify-full")).why_not
     assert "host" in (await to_database("postgresql:///db")).why_not
     assert "TLS" in (await route_to_broker(config("sqlite:///x.db", "nats+tls://b"))).why_not
+    assert "TLS" in (await route_to_broker(config("sqlite:///x.db", "rediss://b"))).why_not
     tls = config("sqlite:///x.db", "kafka://b:9092", SECURITY__PROTOCOL="SASL_SSL")
     assert "encrypted" in (await route_to_broker(tls)).why_not
 

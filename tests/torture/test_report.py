@@ -70,6 +70,19 @@ def test_content_only_when_nothing_is_wrong(fault: str) -> None:
     assert verdict(bad) == f"Failed: 1 {fault.replace('_', ' ')} (seed 5)."
 
 
+def test_a_plain_broker_may_repeat_what_says_so() -> None:
+    marked = dataclasses.replace(CLEAN, published=5, repeated=2)
+    hidden = dataclasses.replace(marked, unmarked=1)
+    plain = changed(report=marked, delivery="at-least-once")
+    assert plain.ok
+    assert "2 repeats, all marked" in verdict(plain)
+    assert (record(plain)["repeated"], record(plain)["repeated_unmarked"]) == (2, 0)
+    bad = changed(report=hidden, delivery="at-least-once")
+    assert verdict(bad) == "Failed: 1 repeated without saying so (seed 5)."
+    for delivery in ("exactly-once", "deduplicated", None):
+        assert not changed(report=marked, delivery=delivery).ok
+
+
 def test_a_cluster_of_its_own_is_started_again_where_the_run_is_repeated() -> None:
     """Its addresses were those of that run."""
     kafka = changed(options=TortureOptions(broker="kafka://", cluster=True), broker="kafka://127.0.0.1:2,127.0.0.1:3")

@@ -123,8 +123,8 @@ class _Postgresql:
     ends_sessions = True
 
     def __init__(self, url: str) -> None:
-        from fencepost.databases.postgresql.connection import dsn_of  # it understands every URL that the relay does
         from fencepost.databases.postgresql.faults import ERRORS, fault_of
+        from fencepost.sql.postgresql_address import dsn_of  # it understands every URL that the relay does
 
         self._errors, self._fault_of = ERRORS, fault_of
         self._engine = create_async_engine("postgresql+asyncpg://", connect_args={"dsn": dsn_of(url)})

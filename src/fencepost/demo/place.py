@@ -99,4 +99,29 @@ def _stage(setup: Setup, clock: Clock) -> Stage:
         from fencepost.demo.kafka_stage import KafkaStage
 
         return KafkaStage(options, setup.topic)
-    raise ConfigurationError("the demonstration does not know this broker", remedy="it takes nats and kafka URLs")
+    if name == "redis":
+        from fencepost.demo.redis_stage import RedisStage
+
+        return RedisStage(options, setup.topic)
+    if name == "rabbitmq":
+        from fencepost.demo.rabbitmq_stage import RabbitStage
+
+        return RabbitStage(options, setup.topic)
+    if name == "mqtt":
+        from fencepost.demo.mqtt_stage import MqttStage
+
+        return MqttStage(options, setup.topic, clock)
+    if name == "http":
+        from fencepost.demo.http_stage import HttpStage
+
+        return HttpStage(options)
+    if name == "file":
+        from fencepost.demo.file_stage import FileStage
+
+        return FileStage(options, setup.topic, clock)
+    if name == "sql":
+        from fencepost.demo.sql_stage import SqlStage
+
+        return SqlStage(options, setup.topic, clock)
+    known = "inbox+..., nats, kafka, redis, rabbitmq, mqtt, http, file"
+    raise ConfigurationError("the demonstration does not know this broker", remedy=f"it takes {known}")

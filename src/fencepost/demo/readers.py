@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -44,7 +44,13 @@ def entry(headers: Mapping[str, str], prefix: str) -> Entry:
         headers.get(f"{prefix}id", "no id"),
         headers.get(f"{prefix}subject"),
         int(version) if version.isdigit() else None,
+        headers.get(f"{prefix}possiblerepeat") == "true",
     )
+
+
+def told_apart(found: Iterable[tuple[Entry, bool]]) -> list[Entry]:
+    """The entries; with each whether it said that it may be a repeat."""
+    return [one._replace(marked=marked) for one, marked in found]
 
 
 async def cancelled(task: asyncio.Task[None]) -> None:

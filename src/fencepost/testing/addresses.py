@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,26 @@ from fencepost.testing.places import fresh
 VARIABLE = "FENCEPOST_TEST_{}_URL"
 
 
+def free_port() -> int:
+    """A port of this machine at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
 def address(kind: str, name: str, folder: Path) -> str:
     """The URL of a server for tests. Without one the test is skipped, or fails where CI is set: there it must be up."""
     if name == "memory":
         return f"memory://rules-{fresh()}"
     if name == "sqlite":
         return f"sqlite:///{folder / 'rules.db'}"
+    if name == "sql":
+        return f"inbox+sqlite:///{folder / 'rules.db'}"
+    if name == "file":
+        return f"file://{folder}/{{topic}}.jsonl"
+    if name == "http":
+        return f"http://127.0.0.1:{free_port()}/{{topic}}"
     variable = VARIABLE.format(name.upper().replace(".", "_").replace("-", "_"))
     url = os.environ.get(variable)
     if url:

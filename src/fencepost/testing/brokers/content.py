@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from fencepost.message import Stored
+from fencepost.testing.brokers.publishing import publish_all
 from fencepost.testing.brokers.refusing import deliver
 from fencepost.testing.harness import Seen
 from fencepost.testing.messages import HEADERS, KEYS, ODD_KEYS, PAYLOADS, message, rich
@@ -97,7 +98,7 @@ class ContentRules(OnBroker):
         handoff = await place.owner()
         for _ in range(10):
             messages = [replace(rich("k"), topic=place.topic, payload=b"{}") for _ in range(100)]
-            await handoff.publish([place.take(m) for m in messages])
+            await publish_all(handoff, [place.take(m) for m in messages])
         seen = await place.read()
         assert len(seen) == 1_000
         first, last = seen[0], seen[-1]

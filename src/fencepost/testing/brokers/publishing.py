@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fencepost.message import Stored
-from fencepost.ports import Delivery
+from fencepost.ports import Delivery, Handoff
 from fencepost.testing.harness import Seen
 from fencepost.testing.messages import message
 from fencepost.testing.on_broker import OnBroker
@@ -39,6 +39,17 @@ async def check_read(place: BrokerPlace, batch: Sequence[Stored]) -> None:
     assert seen_by_key(seen) == by_key(batch)
 
 
+async def publish_all(handoff: Handoff, batch: Sequence[Stored]) -> None:
+    """Publish as a relay does, which hands over again what has not been sent yet: a broker may take a part in time."""
+    rest = list(batch)
+    while rest:
+        outcome = await handoff.publish(rest)
+        assert list(outcome.failed) == []
+        assert outcome.published, "a publish without an error neither published nor refused anything"
+        done = {m.position for m in outcome.published}
+        rest = [m for m in rest if m.position not in done]
+
+
 class PublishingRules(OnBroker):
     """Complete, in order, and acknowledged only then."""
 
@@ -69,8 +80,7 @@ class PublishingRules(OnBroker):
     async def test_a_large_batch_is_published_complete(self, place: BrokerPlace) -> None:
         count = min(MANY, place.capabilities.batch_max or MANY)
         batch = place.batch(*[f"key-{i % 50}" for i in range(count)])
-        outcome = await (await place.owner()).publish(batch)
-        assert len(outcome.published) == count
+        await publish_all(await place.owner(), batch)
         await check_read(place, batch)
 
     async def test_one_batch_may_have_several_topics(self, place: BrokerPlace) -> None:

@@ -19,7 +19,7 @@ from fencepost.message import Position, Stored
 from fencepost.ports import Delivery, Failure, Lane, Outcome, Session
 from fencepost.receipt import Receipt, Receipts
 from fencepost.relay import lane as lane_module
-from fencepost.relay.lane import LaneRun, Parts
+from fencepost.relay.lane import LaneRun
 from fencepost.relay.order import Order
 from fencepost.relay.service import Relay
 
@@ -231,9 +231,9 @@ def _trust_without_end() -> AbstractContextManager[None]:
 def _at_once() -> AbstractContextManager[None]:
     original = Relay._lead
 
-    async def lead(self: Relay, tenure: Tenure, parts: Parts) -> None:
+    async def lead(self: Relay, tenure: Tenure) -> None:
         tenure.term = replace(tenure.term, early=False)
-        await original(self, tenure, parts)
+        await original(self, tenure)
 
     return _replaced(Relay, "_lead", lead)
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import parse_qsl, urlsplit
 
@@ -23,6 +23,8 @@ _PORTS = {
     "postgresql": 5432,
     "redis": 6379,
     "nats": 4222,
+    "rabbitmq": 5672,
+    "mqtt": 1883,
     "kafka": 9092,
 }
 _VERIFIED = {"verify-ca", "verify-full"}
@@ -76,7 +78,11 @@ class Route:
 
 async def route_to_database(config: Config) -> Route:
     """The way to the database of a configuration."""
-    url, name = config.database.url, plugins.name_of("database", config.database.url)
+    return _database_route(config.database.url)
+
+
+def _database_route(url: str) -> Route:
+    name = plugins.name_of("database", url)
     if name == "redis":
         return _redis_route(url)
     if name == "dynamodb":
@@ -133,7 +139,25 @@ async def route_to_broker(config: Config) -> Route:
         if "tls" in url.partition("://")[0] or url.startswith("wss") or any(key.startswith("tls_") for key in settings):
             return Route(why_not="TLS does not accept a proxy")
         return Route(url, _addresses(url, _PORTS["nats"]))
-    return Route(why_not=f"no proxy is known for {name}")
+    if name == "redis":
+        return _redis_route(url)
+    if name in {"mqtt", "rabbitmq"}:
+        if url.startswith(("amqps:", "mqtts:")) or any(key.startswith("tls_") for key in settings):
+            return Route(why_not="TLS does not accept a proxy")
+        return Route(url, _addresses(url, _PORTS[name]))
+    if name == "http":
+        return _http_route(url, settings)
+    if name == "sql":
+        inbox, _, database = url.partition("+")
+        route = _database_route(database)
+        return replace(route, url=f"{inbox}+{route.url}")
+    return Route(why_not="the broker is a file" if name == "file" else f"no proxy is known for {name}")
+
+
+def _http_route(url: str, settings: Mapping[str, object]) -> Route:
+    if url.startswith("https") or any(key.startswith("targets.") for key in settings):
+        return Route(why_not="only one target, without TLS, is reached through a proxy")
+    return Route(url, _addresses(url, 80))
 
 
 def _kafka_route(url: str, settings: Mapping[str, object]) -> Route:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from fencepost.config import Config
 from fencepost.history import Report
+from fencepost.ports import Delivery
 from fencepost.testing.torture.proxy import Kind as NetworkKind
 from fencepost.testing.torture.proxy import Way
 
@@ -191,9 +192,12 @@ class TortureResult:
     def wrong(self) -> tuple[str, ...]:
         """Everything that must not be, in words."""
         report = self.report
+        at_least_once = self.delivery == Delivery.PLAIN.value  # repeats are what it promises, if they say so
         found = {
             "lost": report.lost,
-            "repeated": report.repeated,
+            "repeated without saying so" if at_least_once else "repeated": (
+                report.unmarked if at_least_once else report.repeated
+            ),
             "out of order": report.out_of_order,
             "unknown": report.unknown,
             "left in the outbox": self.backlog,

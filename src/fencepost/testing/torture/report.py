@@ -35,6 +35,7 @@ def record(result: TortureResult, *, whole: bool = False) -> dict[str, object]:
         "faults": result.faults.total(),
         "lost": report.lost,
         "repeated": report.repeated,
+        "repeated_unmarked": report.unmarked,
         "out_of_order": report.out_of_order,
         "unknown": report.unknown,
         "backlog": result.backlog,
@@ -197,8 +198,9 @@ def verdict(result: TortureResult) -> str:
     report, faults = result.report, result.faults.total()
     if not result.ok:
         return f"Failed: {'; '.join(result.wrong)} (seed {result.seed})."
+    often = f"{report.repeated:,} repeats, all marked" if report.repeated else "each once"
     return (
-        f"All {report.committed:,} committed messages arrived, each once, in order, through {faults:,} faults and "
+        f"All {report.committed:,} committed messages arrived, {often}, in order, through {faults:,} faults and "
         f"{result.told.get('taken_over', 0):,} take-overs."
     )
 
@@ -211,6 +213,7 @@ def counts(result: TortureResult) -> list[tuple[str, str]]:
         ("messages read back", report.published),
         ("lost", report.lost),
         ("repeated", report.repeated),
+        ("repeated without saying so", report.unmarked),
         ("out of order", report.out_of_order),
         ("published but not committed", report.unknown),
         ("published, then forgotten by the database", result.forgotten),

@@ -1,0 +1,170 @@
+"""The broker: what is written in a thread of its own, so that a slow disk or reader does not stop the relay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fencepost.brokers.file.address import Address
+from fencepost.brokers.file.appending import append
+from fencepost.brokers.file.faults import from_system
+from fencepost.brokers.file.lines import PREFIX, Lines
+from fencepost.brokers.file.patience import Patience
+from fencepost.brokers.file.pipe import STDOUT
+from fencepost.brokers.file.settings import read
+from fencepost.calls import Calls
+from fencepost.envelope import Format
+from fencepost.errors import FencepostError, ParkError, SchemaMissing, Unavailable
+from fencepost.message import Stored
+from fencepost.ports import BrokerOptions, Capabilities, Delivery, Failure, Lane, Outcome, Term
+from fencepost.receipt import Receipts
+
+_FILE = "a file has no fence, and recognises no repeated message"
+_STDOUT = "standard output has no fence, and recognises no repeated message"
+
+PATIENCE_S = 1.0
+"""How long a batch waits for a reader of standard output, or for whoever has locked a file, at most."""
+
+Pair = tuple[Stored, bytes]
+Written = tuple[list[Stored], list[Failure]]
+
+
+class FileBroker:
+    """See fencepost.ports.Broker."""
+
+    def __init__(self, options: BrokerOptions) -> None:
+        """Raises ConfigurationError."""
+        self._options, self._settings = options, read(options.settings)
+        self._address = Address.of(options.url)
+        usual = Format.CLOUDEVENTS_STRUCTURED
+        self._lines = Lines(options.envelope(PREFIX, usual), options.form or usual, self._settings.line_bytes_max)
+        longest_s = options.publish_timeout_s
+        self._patience_s = PATIENCE_S if longest_s is None else min(PATIENCE_S, longest_s / 2)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fencepost-file")
+        self._handoffs: set[FileHandoff] = set()
+
+    async def open(self) -> Capabilities:
+        """See Broker. Raises SchemaMissing where a folder is missing that may not be created."""
+        folder = self._folder()
+        if folder is not None and not self._options.create and not await asyncio.to_thread(folder.is_dir):
+            raise SchemaMissing(f"there is no folder {folder}", remedy="create it, or set create = true")
+        return Capabilities(
+            delivery=Delivery.PLAIN,
+            reason=_STDOUT if self._address.is_stdout else _FILE,
+            message_bytes_max=self._settings.line_bytes_max,
+        )
+
+    async def prepare(self, lane: Lane, topics: Collection[str] = ()) -> None:
+        """See Broker. There is nothing to prepare."""
+
+    async def take_over(self, lane: Lane, term: Term) -> FileHandoff:
+        """See Broker. Nobody is fenced: there is nothing in a file that could."""
+        handoff = FileHandoff(self, lane, self._options.timeout_s)
+        self._handoffs.add(handoff)
+        return handoff
+
+    async def close(self) -> None:
+        """See Broker."""
+        for handoff in tuple(self._handoffs):
+            await handoff.close()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def forget(self, handoff: FileHandoff) -> None:
+        """A handoff is closed."""
+        self._handoffs.discard(handoff)
+
+    async def write(self, batch: Sequence[Stored]) -> Outcome:
+        """Publish a batch: every file's lines in one write."""
+        files, failed = self._encoded(batch)
+        patience = Patience(self._patience_s, self._options.clock.monotonic)
+        work = self._to_stdout if self._address.is_stdout else self._to_files
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._thread, work, files, patience)
+            published, troubles = await running
+        finally:
+            patience.end()
+        if self._address.is_one or self._address.is_stdout:
+            for trouble in troubles:
+                if not published and not failed:
+                    raise trouble.error
+        else:
+            failed += troubles
+        done = {message.position for message in published}
+        return Outcome([message for message in batch if message.position in done], failed)
+
+    def _folder(self) -> Path | None:
+        """The folder that must be there, None where it depends on the topic."""
+        folder = Path(self._address.template).parent
+        return None if self._address.is_stdout or "{" in str(folder) else folder
+
+    def _encoded(self, batch: Sequence[Stored]) -> tuple[Mapping[str, list[Pair]], list[Failure]]:
+        """The lines of each file; and what can have no line, or no file."""
+        files: dict[str, list[Pair]] = {}
+        failed: list[Failure] = []
+        bad: set[tuple[str, str | None]] = set()
+        for message in batch:
+            entity = (message.topic, message.key)
+            if entity in bad:
+                continue  # nothing of a key goes past one that failed
+            try:
+                pair = (message, self._lines.line(message))
+                files.setdefault(self._address.path(message.topic), []).append(pair)
+            except ParkError as error:
+                failed.append(Failure(message, error))
+                bad.update([entity] if message.key is not None else [])
+        return files, failed
+
+    def _to_files(self, files: Mapping[str, Sequence[Pair]], patience: Patience) -> Written:
+        published: list[Stored] = []
+        troubles: list[Failure] = []
+        for path, pairs in files.items():
+            data = b"".join([line for _, line in pairs])
+            try:
+                append(path, data, patience, create=self._options.create, fsync=self._settings.fsync)
+                published += [message for message, _ in pairs]
+            except OSError as error:
+                troubles.append(_held(pairs, from_system(error, f"{path} cannot be written")))
+            except FencepostError as error:
+                troubles.append(_held(pairs, error))
+        return published, troubles
+
+    def _to_stdout(self, files: Mapping[str, Sequence[Pair]], patience: Patience) -> Written:
+        pairs = [pair for each in files.values() for pair in each]
+        try:
+            count = STDOUT.write(b"".join([line for _, line in pairs]), patience)
+        except OSError as error:
+            return [], [_held(pairs, from_system(error, "standard output cannot be written"))]
+        if pairs and not count:
+            remedy = "see what its reader does: the relay waits for it"
+            return [], [_held(pairs, Unavailable("nobody reads standard output", remedy=remedy))]
+        return [message for message, _ in pairs[:count]], []
+
+
+def _held(pairs: Sequence[Pair], error: FencepostError) -> Failure:
+    """A file in trouble keeps its topic back, and no other one's."""
+    return Failure(pairs[0][0], error, whole_topic=True)
+
+
+class FileHandoff:
+    """See fencepost.ports.Handoff."""
+
+    def __init__(self, broker: FileBroker, lane: Lane, timeout_s: float) -> None:
+        self._broker = broker
+        self._receipts = Receipts()
+        self._calls = Calls(f"the handoff of lane {lane.name}", timeout_s)
+
+    @property
+    def receipts(self) -> Receipts:
+        """See Handoff: none."""
+        return self._receipts
+
+    async def publish(self, batch: Sequence[Stored]) -> Outcome:
+        """See Handoff. Where a part cannot be written, the rest is published, and the next call raises."""
+        return await self._calls.make(lambda: self._broker.write(batch))
+
+    async def close(self) -> None:
+        """See Handoff. What is being written may be written to its end."""
+        self._calls.end("it is over")
+        self._broker.forget(self)

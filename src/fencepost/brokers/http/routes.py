@@ -1,0 +1,127 @@
+"""From a topic to the URL of its target, and to the secrets that belong to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+from urllib.parse import SplitResult, quote, urlsplit
+
+from fencepost.errors import ConfigurationError, ParkError
+
+TOPIC = "{topic}"
+URL_CHARACTERS_MAX = 8000
+"""Servers refuse longer request lines (RFC 9110 recommends that 8,000 be taken)."""
+
+_REMEDY = "write http://host:8080/path or https://host/hooks/{topic}"
+_DOTS = (".", "..")
+_KEPT_MAX = 10_000
+
+T = TypeVar("T")
+
+
+class ByTopic(Generic[T]):
+    """What is set for topics: for one by its name, or for those of a pattern, in which * stands for any text.
+
+    The name itself comes first, then the pattern with the most letters.
+    """
+
+    def __init__(self, given: Mapping[str, T]) -> None:
+        self._exact = {name: value for name, value in given.items() if "*" not in name}
+        patterns = sorted((name for name in given if "*" in name), key=_by_letters)
+        self._patterns = [(_compiled(name), given[name]) for name in patterns]
+
+    def get(self, topic: str) -> T | None:
+        """What is set for this topic, None where nothing is."""
+        if topic in self._exact:
+            return self._exact[topic]
+        return next((value for pattern, value in self._patterns if pattern.fullmatch(topic)), None)
+
+
+def _by_letters(pattern: str) -> tuple[int, str]:
+    return -len(pattern.replace("*", "")), pattern
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
+class Routes:
+    """The targets of all topics: ``url`` takes those that ``targets`` does not name."""
+
+    def __init__(self, url: str, targets: Mapping[str, str]) -> None:
+        self._url, self._targets = url, ByTopic(targets)
+        self._found: dict[str, str] = {}
+        self.is_one = not targets and TOPIC not in url
+        """Every topic has the same target."""
+        self.fixed = sorted({each for each in (url, *targets.values()) if TOPIC not in each})
+        """The targets that are known before any topic is."""
+
+    def url_of(self, topic: str) -> str:
+        """The URL. Raises ParkError where this topic cannot have one."""
+        found = self._found.get(topic)
+        if found is None:
+            if len(self._found) >= _KEPT_MAX:  # topics taken from data must not fill the memory
+                self._found.clear()
+            self._found[topic] = found = self._made(topic)
+        return found
+
+    def _made(self, topic: str) -> str:
+        template = self._targets.get(topic) or self._url
+        if TOPIC not in template:
+            return template
+        try:
+            url = template.replace(TOPIC, quote(topic, safe=""))
+        except UnicodeEncodeError:
+            raise _no_part(topic, "it cannot be written as UTF-8") from None
+        if any(segment in _DOTS for segment in urlsplit(url).path.split("/")):
+            raise _no_part(topic, "it would lead to another folder")
+        if len(url) > URL_CHARACTERS_MAX:
+            raise _no_part(topic, f"the URL would have more than {URL_CHARACTERS_MAX:,} characters")
+        return url
+
+
+def _no_part(topic: str, why: str) -> ParkError:
+    return ParkError(
+        f"topic {topic[:300]!r} cannot be a part of a URL: {why}", remedy="send it to another topic", at_once=True
+    )
+
+
+def url_fault(url: str, *, template: bool = True) -> ConfigurationError | None:
+    """Why this text cannot be the URL of a target, None where it can. ``template`` allows {topic} in path and query."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or a bracket that is not closed
+        return ConfigurationError(f"{_shown_text(url)} is not a URL that can be called", remedy=_REMEDY)
+    if not usable or not url.isascii() or not url.isprintable() or " " in url:
+        return ConfigurationError(f"{_shown_text(url)} is not a URL that can be called", remedy=_REMEDY)
+    return _misplaced(url, parts, template=template)
+
+
+def _misplaced(url: str, parts: SplitResult, *, template: bool) -> ConfigurationError | None:
+    if "@" in parts.path:
+        return ConfigurationError(
+            "an @ stands too far behind in the URL, as if the password had a / in it",
+            remedy="write %2F for / in the password, %40 for @ in a path",
+        )
+    if parts.fragment or url.endswith("#"):
+        return ConfigurationError(f"{shown(url)} has a part behind #, which is never sent", remedy="leave it out")
+    rest = url if not template else parts.netloc
+    filled = f"{parts.path}?{parts.query}".replace(TOPIC, "") if template else ""
+    if any(brace in f"{rest}{filled}" for brace in "{}"):
+        return ConfigurationError(
+            f"the URL of {shown(url)} has a brace where it means nothing",
+            remedy="{topic} may stand in the path or behind the ?, and nothing else in braces",
+        )
+    return None
+
+
+def _shown_text(url: str) -> str:
+    return repr(url) if "@" not in url and "?" not in url and len(url) < 200 else "this"
+
+
+def shown(url: str) -> str:
+    """A target for people. Paths and queries of webhooks are often secrets, so they are left out."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
