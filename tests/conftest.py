@@ -46,6 +46,12 @@ def rabbitmq_url() -> str:
 
 
 @pytest.fixture(scope="session")
+def mqtt_url() -> str:
+    """The address of an MQTT server."""
+    return url_of("mqtt")
+
+
+@pytest.fixture(scope="session")
 def nats_url() -> str:
     """The address of a NATS server with JetStream."""
     return url_of("nats")
@@ -58,9 +64,33 @@ def kafka_url() -> str:
 
 
 @pytest.fixture(scope="session")
+def apicurio_url() -> str:
+    """The address of a schema registry, the path of its API at the end."""
+    return url_of("apicurio")
+
+
+@pytest.fixture(scope="session")
+def registry_url(apicurio_url: str) -> str:
+    """The same, whichever registry it is: Apicurio Registry, unless the environment names another."""
+    return apicurio_url
+
+
+@pytest.fixture(scope="session")
 def dynamodb_url() -> str:
     """The address of a server that speaks DynamoDB's protocol."""
     return url_of("dynamodb")
+
+
+@pytest.fixture(scope="session")
+def sqs_url() -> str:
+    """The address of a server that speaks SQS's protocol."""
+    return url_of("sqs")
+
+
+@pytest.fixture(scope="session")
+def sns_url() -> str:
+    """The address of a server that speaks SNS's protocol, and SQS's beside it."""
+    return url_of("sns")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,21 @@ from pathlib import Path
 import pytest
 
 TREE = Path(__file__).resolve().parents[1]
-SERVERS = ("postgresql", "mariadb", "redis", "rabbitmq", "nats", "kafka", "dynamodb", "secantusdb", "mongo-java-server")
+SERVERS = (
+    "postgresql",
+    "mariadb",
+    "redis",
+    "rabbitmq",
+    "mqtt",
+    "nats",
+    "kafka",
+    "apicurio",
+    "dynamodb",
+    "sqs",
+    "sns",
+    "secantusdb",
+    "mongo-java-server",
+)
 
 
 @functools.cache

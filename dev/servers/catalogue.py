@@ -1,9 +1,13 @@
 """The servers we know, by name."""
 
+from servers.apicurio import Apicurio
 from servers.dynoxide import Dynoxide
+from servers.elasticmq import ElasticMQ
 from servers.kafka import Kafka
 from servers.mariadb import MariaDB
 from servers.mongo_java_server import MongoJavaServer
+from servers.mosquitto import Mosquitto
+from servers.moto import Moto
 from servers.nats import Nats
 from servers.postgresql import PostgreSQL
 from servers.rabbitmq import RabbitMQ
@@ -18,9 +22,13 @@ SERVERS: dict[str, Server] = {
         MariaDB(),
         Redis(),
         RabbitMQ(),
+        Mosquitto(),
         Nats(),
         Kafka(),
+        Apicurio(),
         Dynoxide(),
+        ElasticMQ(),
+        Moto(),
         SecantusDB(),
         MongoJavaServer(),
     )

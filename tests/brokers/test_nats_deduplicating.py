@@ -113,7 +113,7 @@ async def test_a_bad_message_holds_back_its_key_only(place: Place) -> None:
     async with place.handoff(create=False) as handoff:
         outcome = await handoff.publish(batch)
     assert [m.position for m in outcome.published] == [1, 2, 5]
-    assert [(f.message.position, f.error.at_once) for f in outcome.failed] == [(3, True)]
+    assert [(f.message.position, f.at_once) for f in outcome.failed] == [(3, True)]
 
 
 async def test_a_message_that_the_server_refuses_holds_back_its_key_only(place: Place) -> None:
@@ -123,7 +123,7 @@ async def test_a_message_that_the_server_refuses_holds_back_its_key_only(place: 
         big = row(2, key="a", payload=b"x" * 4000)
         outcome = await handoff.publish([row(1, key="a"), big, row(3, key="a"), row(4, key="b"), row(5, key=None)])
         assert [m.position for m in outcome.published] == [1, 4, 5]
-        assert [(f.message.position, f.error.at_once) for f in outcome.failed] == [(2, True)]
+        assert [(f.message.position, f.at_once) for f in outcome.failed] == [(2, True)]
         assert list((await handoff.publish([row(6)])).failed) == []
 
 

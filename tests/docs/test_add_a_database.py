@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ DOES_NOT_APPLY = Counter(
         "acme.database has one writer at a time: no transaction commits behind a later one": 3,
         "acme.database has no tables: none can be missing": 2,
         "acme.database has no connections that could be cut": 2,
+        "acme.database offers nothing to whoever looks after parked messages": 14,
     }
 )
 
@@ -66,25 +67,24 @@ class Shell:
         for name, text in files().items():
             (folder / name).write_text(text)
         (folder / "fencepost.toml").write_text(the_block(PAGE, "toml", "config").text)
+        self.made = set(folder.iterdir())
 
-    def run(self, *command: str) -> str:
-        """Run a command that ends well; what it printed."""
+    def run(self, *command: str, succeeds: bool = True) -> str:
+        """Run a command that ends well, or does not; what it printed."""
         env = {name: value for name, value in environment(self.env).items() if name != "CI"}
         done = subprocess.run(
             command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=100, check=False
         )
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        assert (done.returncode == 0) is succeeds, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def relay_until(self, command: list[str], happened: Callable[[], bool]) -> str:
-        """Run the relay until something has happened, and let it end; its log."""
-        with running(command, cwd=self.folder, output=self.folder / "relay.log", env=self.env):
-            until(happened, "the relay publishes, or settles, everything")
-        return (self.folder / "relay.log").read_text()
+    def relaying(self, command: list[str]) -> AbstractContextManager[object]:
+        """The relay, while the block runs."""
+        return running(command, cwd=self.folder, output=self.folder / "relay.log", env=self.env)
 
-    def said(self, event: str) -> bool:
-        """Whether the relay's log has an event."""
-        return f'"event": "{event}"' in (self.folder / "relay.log").read_text()
+    def log(self) -> str:
+        """What the relay has logged so far."""
+        return (self.folder / "relay.log").read_text()
 
 
 @pytest.mark.slow
@@ -98,11 +98,49 @@ def test_the_rules_pass(tmp_path: Path) -> None:
     passed, left = re.findall(r"(\d+) passed, (\d+) skipped in", printed)[0]
     assert int(passed) > 80, printed
     assert int(left) == DOES_NOT_APPLY.total()
+    assert f"`{passed} passed, {left} skipped`" in PAGE.read_text()
+    left_behind = {path.name for path in set(tmp_path.iterdir()) - shell.made if not path.name.startswith(".")}
+    assert left_behind == {"rules.lmdb"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("if identity(self._source.path) != self._file:", "if False:"),
+        ("return found.st_dev, found.st_ino", "return str(path)"),
+    ],
+)
+def test_a_plug_in_that_takes_another_file_for_its_own_is_caught(tmp_path: Path, text: str, instead: str) -> None:
+    """A15: a backup was put back under it."""
+    shell = Shell(tmp_path, PYTEST_ADDOPTS="--color=no")
+    changed = [file for file in (tmp_path / "acme").glob("*.py") if text in file.read_text()]
+    assert len(changed) == 1
+    changed[0].write_text(changed[0].read_text().replace(text, instead))
+    (command,) = commands("kit")
+    printed = shell.run(*command, "-rf", "-k", "replaced", succeeds=False)
+    failed = set(re.findall(r"^FAILED \S+::(\w+)", printed, re.MULTILINE))
+    assert failed == {
+        "test_a_session_of_a_file_that_was_replaced_is_lost",
+        "test_a_wait_notices_that_the_file_was_replaced",
+    }
+
+
+def arrived(nats_url: str, name: str) -> str:
+    """The program of the page that looks what has arrived, for the server and the stream of a test."""
+    text = the_block(PAGE, "python", "arrived").text
+    for theirs, ours in (("nats://127.0.0.1:4222", nats_url), ("FENCEPOST", name), ("orders", f"{name}.orders")):
+        assert text.count(f'"{theirs}"') == 1
+        text = text.replace(f'"{theirs}"', f'"{ours}"')
+    assert "{'orders': 100}" in PAGE.read_text()
+    return text
 
 
 @pytest.mark.slow
 def test_for_real(nats_url: str, fresh_name: str, tmp_path: Path) -> None:
-    """A15, too: the backup was taken before the relay published anything, and nothing is published again."""
+    """A15, too: under a relay that runs, a backup is put back from before it published anything. It publishes none of
+    that again, and everything that comes afterwards.
+    """
     shell = Shell(
         tmp_path,
         FENCEPOST_RELAY__NAME=fresh_name,
@@ -111,22 +149,28 @@ def test_for_real(nats_url: str, fresh_name: str, tmp_path: Path) -> None:
         FENCEPOST_BROKER__SUBJECT_PREFIX=f"{fresh_name}.",
     )
     schema, check, program, status, relay = commands("run")
-    assert "fencepost_lease" in shell.run(*schema)
+    assert {"fencepost_lease", "fencepost_outbox"} <= set(re.findall(r"\w+", shell.run(*schema)))
     assert "limit: a version is the message's position" in shell.run(*check)
     shell.run(*program)
     assert "pending: 100\n" in shell.run(*status)
     shutil.copytree(tmp_path / "shop.lmdb", tmp_path / "backup.lmdb")
-    stream = Place(nats_url, fresh_name)
+    stream, look = Place(nats_url, fresh_name), arrived(nats_url, fresh_name)
     try:
-        shell.relay_until(relay, lambda: shell.said("taken_over") and len(asyncio.run(stream.published())) == 100)
-        (tmp_path / "shop.lmdb").rename(tmp_path / "old.lmdb")
-        (tmp_path / "backup.lmdb").rename(tmp_path / "shop.lmdb")
-        log = shell.relay_until(relay, lambda: shell.said("receipts_settled"))
-        assert '"rows": 100' in log
+        with shell.relaying(relay):
+            until(lambda: '"event": "taken_over"' in shell.log(), "the relay has the stream")
+            until(lambda: len(asyncio.run(stream.published())) == 100, "everything is published")
+            assert shell.run("python", "-c", look) == f"{{'{fresh_name}.orders': 100}}\n"
+            (tmp_path / "shop.lmdb").rename(tmp_path / "old.lmdb")
+            (tmp_path / "backup.lmdb").rename(tmp_path / "shop.lmdb")
+            shell.run(*program)
+            until(lambda: len(asyncio.run(stream.published())) >= 200, "what came afterwards is published")
+            until(lambda: "pending: 0\n" in shell.run(*status), "everything is settled")
         published = asyncio.run(stream.published())
     finally:
         asyncio.run(stream.drop())
-    assert [json.loads(message.body)["cents"] for message in published] == list(range(100, 200))
+    assert "the file was replaced" in shell.log()
+    assert re.search(r'"event": "receipts_settled".*"rows": 100\b', shell.log())
+    assert [json.loads(message.body)["cents"] for message in published] == 2 * [*range(100, 200)]
     assert {message.headers["ce-subject"] for message in published} == {f"order-{n}" for n in range(10)}
 
 
@@ -170,7 +214,7 @@ def test_every_error_of_the_library_has_a_family(tmp_path: Path) -> None:
 
 def test_what_is_installed_exists() -> None:
     project = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    ((_, _, own, library),) = commands("install")
+    *_, (_, _, own, library) = commands("install")
     assert all(extra in project for extra in re.findall(r"\[(.*)\]", own)[0].split(","))
     assert any(name.startswith(library) for name in project["dev"])
 

@@ -5,21 +5,26 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sqlite3
-from pathlib import Path
-
-import pytest
+from typing import Any
 
 import fencepost
 from fencepost import errors, events
+from fencepost.brokers.file import settings as file
+from fencepost.brokers.http import settings as http
 from fencepost.brokers.kafka import settings as kafka
+from fencepost.brokers.mqtt import settings as mqtt
 from fencepost.brokers.nats import settings as nats
+from fencepost.brokers.rabbitmq import settings as rabbitmq
+from fencepost.brokers.redis import settings as redis
+from fencepost.brokers.sql import settings as inbox
+from fencepost.cli.program import program
 from fencepost.envelope import Format, envelope
 from fencepost.message import KEY_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, TYPE_CHARACTERS_MAX, Stored
 from fencepost.newmessage import Attributes, NewMessage
 from fencepost.outbox import Outbox
 from fencepost.ports import Delivery
 from fencepost.relay import RelayOptions
+from fencepost.sql.messages import message_tables
 from tests.docs.pages import TREE, names_in, table_rows, the_block
 
 DOCS = TREE / "docs"
@@ -107,12 +112,60 @@ def test_every_setting_of_nats_with_its_default() -> None:
     assert rows == expected
 
 
+def test_every_setting_of_redis_with_its_default() -> None:
+    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "redis-streams.md", "Redis setting")}
+    fields = dataclasses.fields(redis.Settings)
+    assert rows == {field.name: "none" if field.default in ("", None) else shown(field.default) for field in fields}
+
+
+def test_every_setting_of_an_inbox_table_with_its_default() -> None:
+    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "inbox-table.md", "inbox setting")}
+    fields = dataclasses.fields(inbox.Settings)
+    assert rows == {field.name: shown(field.default) if field.default else "none" for field in fields}
+
+
+def test_every_column_of_an_inbox_table() -> None:
+    named = [name for row in table_rows(DOCS / "inbox-table.md", "column") for name in names_in(row[0])]
+    assert sorted(named) == sorted(column.name for column in message_tables().messages.columns)
+
+
+def test_every_setting_of_rabbitmq_with_its_default() -> None:
+    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "rabbitmq.md", "RabbitMQ setting")}
+    usual = rabbitmq.Settings()
+    given = {field.name: getattr(usual, field.name) for field in dataclasses.fields(usual)}
+    assert rows == {name: shown(value) if value else "none" for name, value in given.items()}
+    page = (DOCS / "rabbitmq.md").read_text()
+    assert all(f"`{kind}`" in page for kind in (*rabbitmq._TYPES, *rabbitmq._QUEUE_TYPES))
+
+
+def test_every_setting_of_mqtt_with_its_default() -> None:
+    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "mqtt.md", "MQTT setting")}
+    fields = dataclasses.fields(mqtt.Settings)
+    expected = {
+        f.name: f"`{str(f.default).lower()}`" if isinstance(f.default, bool) else shown(f.default) for f in fields
+    }
+    assert rows == {name: text if getattr(mqtt.Settings(), name) != "" else "none" for name, text in expected.items()}
+
+
 def test_every_setting_of_kafka() -> None:
     rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "kafka.md", "Kafka setting")}
     assert set(rows) == set(kafka.OWN_SETTINGS)
     assert rows["partitioner"] == shown(kafka._PARTITIONERS[0])
     page = (DOCS / "kafka.md").read_text()
     assert all(f"`{name}`" in page for name in kafka._PARTITIONERS)
+
+
+def test_every_setting_of_http_with_its_default() -> None:
+    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "http.md", "HTTP setting")}
+    usual = http.Settings()
+    given = {field.name: getattr(usual, field.name) for field in dataclasses.fields(usual)}
+    assert rows == {name: shown(value) if value else "none" for name, value in given.items()}
+
+
+def test_every_setting_of_files_with_its_default() -> None:
+    rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / "file.md", "file setting")}
+    usual = file.Settings()
+    assert rows == {"fsync": f"`{str(usual.fsync).lower()}`", "line_bytes_max": shown(usual.line_bytes_max)}
 
 
 def test_the_headers_of_a_message() -> None:
@@ -128,32 +181,14 @@ def test_the_classes_of_delivery() -> None:
     assert [names_in(row[1])[0] for row in rows] == [delivery.value for delivery in Delivery]
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> sqlite3.Connection:
-    from fencepost.databases.sqlite import schema
-    from fencepost.ports import DatabaseOptions
-
-    connection = sqlite3.connect(tmp_path / "shop.db")
-    for statement in schema(DatabaseOptions(url=f"sqlite:///{tmp_path / 'shop.db'}")).statements():
-        connection.execute(statement)
-    return connection
-
-
-def test_parked_messages_are_moved_back(shop: sqlite3.Connection) -> None:
-    with shop:
-        for number in range(3):
-            Outbox().add(shop, "orders", number, key="a")
-    columns = [column for _, column, *_ in shop.execute("PRAGMA table_info(fencepost_parked)")]
-    kept = [column for column in columns if column not in ("parked_at", "reason")]
-    shop.execute(
-        f"INSERT INTO fencepost_parked ({', '.join(kept)}, parked_at, reason) "
-        f"SELECT {', '.join(kept)}, '2026-03-01 00:00:00.000000', 'too large' FROM fencepost_outbox"
-    )
-    before = "SELECT id, topic, key, version, slot, payload FROM fencepost_outbox ORDER BY seq"
-    rows = shop.execute(before).fetchall()
-    shop.execute("DELETE FROM fencepost_outbox")
-    shop.executescript(the_block(DOCS / "relay.md", "sql", "requeue").text)
-    assert shop.execute(before).fetchall() == rows
-    assert shop.execute("SELECT min(seq), min(state), count(*) FROM fencepost_outbox").fetchone() == (4, 0, 3)
-    assert shop.execute("SELECT count(*) FROM fencepost_parked").fetchone() == (0,)
-    shop.close()
+def test_the_options_of_parked_are_those_of_the_page() -> None:
+    text = the_block(DOCS / "cli.md", "text", "parked").text
+    written = {line.split()[2]: set(re.findall(r"--[a-z-]+", line)) for line in text.splitlines()}
+    choice = written["list"] - {"--limit", "--json"}
+    written["retry"] |= choice
+    written["discard"] |= choice
+    group: Any = program(pretty=False).commands["parked"]
+    for name, command in group.commands.items():
+        options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+        assert options - {"--config", "--debug", "--help"} == written.pop(name), name
+    assert not written

@@ -15,7 +15,7 @@ import pytest
 from fencepost import NewMessage, Outbox, app, config
 from fencepost.brokers.nats import broker
 from fencepost.events import Event, Published
-from fencepost.ports import BrokerOptions, Delivery, Lane, Term
+from fencepost.ports import BrokerOptions, Delivery, Lane, ParkedFilter, Term
 from fencepost.sql.outbox import Versions
 from tests.brokers.nats_kit import OwnServer, row, rows
 from tests.databases.mariadb_kit import ask, connected, mariadb_database
@@ -30,7 +30,7 @@ def roles(fresh_database: str, fresh_name: str) -> Iterator[tuple[str, str]]:
     settings = config.load(None, {**variables(fresh_database)})
     asyncio.run(app.schema(settings).apply())
     users = [f"{fresh_name}-app", f"{fresh_name}-relay"]
-    grants = the_block(DOCS / "postgresql.md", "sql", "rights").text
+    grants = "".join(the_block(DOCS / "postgresql.md", "sql", word).text for word in ("rights", "parked-rights"))
     grants = grants.replace("shop_app", f'"{users[0]}"').replace("shop_relay", f'"{users[1]}"')
     with psycopg.connect(fresh_database, autocommit=True) as connection:
         for user in users:
@@ -62,7 +62,8 @@ def mariadb_roles(mariadb_url: str, fresh_name: str) -> Iterator[tuple[str, str]
     with mariadb_database(mariadb_url, fresh_name) as url:
         asyncio.run(app.schema(config.load(None, variables(url))).apply())
         users = [f"{fresh_name}-app", f"{fresh_name}-relay"]
-        grants = the_block(DOCS / "mariadb.md", "sql", "mariadb-rights").text
+        words = ("mariadb-rights", "mariadb-parked-rights")
+        grants = "".join(the_block(DOCS / "mariadb.md", "sql", word).text for word in words)
         grants = re.sub("^--.*$", "", grants, flags=re.MULTILINE)
         for user, name in zip(users, ("shop_app", "shop_relay"), strict=True):
             ask(url, f"CREATE USER '{user}'@'%'")
@@ -86,6 +87,10 @@ def test_rights_in_mariadb(mariadb_roles: tuple[str, str]) -> None:
         connection.commit()
     connections = asyncio.run(publish_all(config.load(None, variables(relay)), 4, application))
     assert connections == 3, "a relay that leads has three connections, the page says"
+    with closing(connected(application, autocommit=False)) as connection:
+        outbox.add_all(connection, [NewMessage("orders", 6, key="a"), NewMessage("orders", 7, key="a")])
+        connection.commit()
+    asyncio.run(operate(config.load(None, variables(relay))))
 
 
 @pytest.mark.parametrize("versions", ["counter", "position"])
@@ -99,6 +104,9 @@ def test_rights_in_postgresql(roles: tuple[str, str], versions: Versions) -> Non
         outbox.add_all(connection, [NewMessage("orders", 4, key="a"), NewMessage("orders", 5)])
     connections = asyncio.run(publish_all(config.load(None, variables(relay)), 5, application))
     assert connections == 3, "a relay that leads has three connections, the page says"
+    with psycopg.connect(application) as connection:
+        outbox.add_all(connection, [NewMessage("orders", 6, key="a"), NewMessage("orders", 7, key="a")])
+    asyncio.run(operate(config.load(None, variables(relay))))
 
 
 async def publish_all(settings: config.Config, count: int, observed_from: str) -> int:
@@ -115,6 +123,19 @@ async def publish_all(settings: config.Config, count: int, observed_from: str) -
     await running
     assert (await app.status(settings)).pending == 0
     return connections
+
+
+async def operate(settings: config.Config) -> None:
+    """Of two messages that wait one is parked and retried, the other parked and discarded."""
+    session = await app.source(settings).connect()
+    one, two = await session.pending(Lane("rights"), 10)
+    await session.park([(one, "too large"), (two, "too large")])
+    async with app.parked(settings) as store:
+        page = await store.page(ParkedFilter(), 10)
+        assert [await store.payload(row) for row in page] == [b"6", b"7"]
+        assert (await store.retry(page[:1]), await store.discard(page[1:])) == ([one.id], [two.id])
+    assert [row.id for row in await session.pending(Lane("rights"), 10)] == [one.id]
+    await session.close()
 
 
 def connections_of(url: str, observed_from: str) -> int:

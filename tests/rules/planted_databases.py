@@ -215,6 +215,16 @@ class ReconnectsByItself(MemorySession):
         self._alive = True
 
 
+class GoesOnAfterAFallBack(MemorySession):
+    """Nobody but its owner ends it."""
+
+    def end(self) -> None:
+        """What it was connected to may have gone."""
+
+    async def close(self) -> None:
+        super().end()
+
+
 def source_of(kind: type[MemorySession]) -> object:
     """The factory of a plug-in with these sessions."""
     return lambda options: PlantedSource(kind, options)

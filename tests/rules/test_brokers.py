@@ -1,10 +1,12 @@
 """The rules of brokers, for every broker of this project, and for the one in memory as each class of broker."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from fencepost.testing.brokers import BrokerRules
+from fencepost.testing.places import fresh
 
 
 class TestMemory(BrokerRules):
@@ -41,3 +43,101 @@ class TestNats(BrokerRules):
     @pytest.fixture
     def broker_url(self, nats_url: str) -> str:
         return nats_url
+
+
+class TestRabbit(BrokerRules):
+    broker = "rabbitmq"
+
+    @pytest.fixture
+    def broker_url(self, rabbitmq_url: str) -> str:
+        return rabbitmq_url
+
+
+class TestMqtt(BrokerRules):
+    broker = "mqtt"
+
+    @pytest.fixture
+    def broker_url(self, mqtt_url: str) -> str:
+        return mqtt_url
+
+    @pytest.fixture
+    def broker_settings(self) -> Mapping[str, object]:
+        return {"publish_s": 20.0}  # hundreds of messages at once, on a machine that may be busy
+
+
+class TestRedis(BrokerRules):
+    broker = "redis"
+
+    @pytest.fixture
+    def broker_url(self, redis_url: str) -> str:
+        return redis_url
+
+
+class TestHttp(BrokerRules):
+    broker = "http"
+
+    @pytest.fixture
+    def broker_settings(self) -> Mapping[str, object]:
+        return {"publish_s": 10.0}  # the machine may be busy
+
+
+class _Amazon(BrokerRules):
+    """One message of a key at a time: a rule hands over hundreds of them, on a machine that may be busy."""
+
+    fifo = True
+
+    @pytest.fixture
+    def broker_settings(self) -> Mapping[str, object]:
+        return {"fifo": self.fifo, "publish_s": 20.0}
+
+
+class TestSqs(_Amazon):
+    broker = "sqs"
+
+    @pytest.fixture
+    def broker_url(self, sqs_url: str) -> str:
+        return sqs_url
+
+
+class TestSqsStandard(TestSqs):
+    fifo = False
+
+
+class TestSns(_Amazon):
+    broker = "sns"
+
+    @pytest.fixture
+    def broker_url(self, sns_url: str) -> str:
+        return sns_url
+
+
+class TestFile(BrokerRules):
+    broker = "file"
+
+
+class _InboxTable(BrokerRules):
+    """Tables of its own, dropped by the reader."""
+
+    broker = "sql"
+
+    @pytest.fixture
+    def broker_settings(self) -> Mapping[str, object]:
+        return {"prefix": f"rules_{fresh()}_"}
+
+
+class TestSqlPostgresql(_InboxTable):
+    @pytest.fixture
+    def broker_url(self, postgresql_url: str) -> str:
+        return f"inbox+{postgresql_url}"
+
+
+class TestSqlMariadb(_InboxTable):
+    @pytest.fixture
+    def broker_url(self, mariadb_url: str) -> str:
+        return f"inbox+{mariadb_url}"
+
+
+class TestSqlSqlite(_InboxTable):
+    @pytest.fixture
+    def broker_url(self, tmp_path: Path) -> str:
+        return f"inbox+sqlite:///{tmp_path / 'inbox.db'}"

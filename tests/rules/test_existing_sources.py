@@ -7,6 +7,7 @@ import pytest
 
 from fencepost.testing.sources.failing import FailingRules
 from fencepost.testing.sources.lanes import LaneRules
+from fencepost.testing.sources.parking import ParkingRules
 from fencepost.testing.sources.reading import ReadingRules
 from fencepost.testing.sources.settling import SettlingRules
 from fencepost.testing.writers.existing import ROUTED, STATED
@@ -25,7 +26,7 @@ class RoutedRules(ReadingRules, LaneRules, SettlingRules):
     test_messages_of_one_key_are_in_one_lane_in_order = NOT_HAD  # it looks at versions
 
 
-class StatedRules(SettlingRules, FailingRules):
+class StatedRules(SettlingRules, FailingRules, ParkingRules):
     """A table with a state; settled by another value of it."""
 
     table = STATED
@@ -33,6 +34,13 @@ class StatedRules(SettlingRules, FailingRules):
     writer_module = "fencepost.testing.writers.existing"
     test_what_is_in_doubt_or_delayed_can_be_settled = NOT_HAD  # no delayed messages
     test_a_parked_message_is_moved_as_it_is = NOT_HAD  # it stays where it is, in another state
+    # Nobody keeps when that was; and a retried one waits again where it stands, as it is.
+    test_a_parked_message_is_shown_as_it_is_with_its_reason = NOT_HAD
+    test_a_filter_knows_when_a_message_was_parked = NOT_HAD
+    test_a_retried_message_is_the_last_of_its_key_marked_and_news = NOT_HAD
+    test_a_version_is_kept_where_that_is_wanted = NOT_HAD
+    test_how_often_it_was_retried_is_counted = NOT_HAD
+    test_many_keep_the_order_of_their_keys = NOT_HAD
 
 
 class TestRoutedInSqlite(RoutedRules):

@@ -21,6 +21,29 @@ from fencepost.databases.memory import schema, source
 {writer}
 '''
 WRITER = "from fencepost.testing.writers.memory import writer"
+ALONE = """
+from contextlib import asynccontextmanager
+from fencepost.testing import patience
+from fencepost.testing.writers.memory import MemoryWriter, writer as of_memory
+
+patience.DEADLINE_S = 0.5
+{lock}
+
+class OneAtATime(MemoryWriter):
+    @asynccontextmanager
+    async def transaction(self):
+        {acquire}
+        try:
+            async with super().transaction() as transaction:
+                yield transaction
+        finally:
+            LOCK.release()
+
+def writer(options):
+    made = of_memory(options)
+    made.__class__ = OneAtATime
+    return made
+"""
 
 
 @pytest.fixture
@@ -96,6 +119,33 @@ def test_a_module_whose_writer_is_elsewhere(run: Run, tmp_path: Path) -> None:
     assert "acme.store has no writer(options)" in missing.stderr
     done = run(*arguments, "--writer=acme.kit")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lock", "acquire", "returncode"),
+    [
+        ("import asyncio; LOCK = asyncio.Lock()", "await LOCK.acquire()", pytest.ExitCode.TESTS_FAILED),
+        ("import threading; LOCK = threading.Lock()", "LOCK.acquire()", pytest.ExitCode.INTERRUPTED),
+    ],
+    ids=["waits", "blocks"],
+)
+def test_a_writer_that_only_says_that_it_is_concurrent(
+    run: Run, tmp_path: Path, lock: str, acquire: str, returncode: int
+) -> None:
+    """Nothing waits for ever, and what is wrong is said."""
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "alone.py").write_text(ALONE.format(lock=lock, acquire=acquire))
+    done = run("--database=memory", "--writer=acme.alone", "-k", "commits_late")
+    assert "say `concurrent = False`" in done.stdout + done.stderr
+    assert done.returncode == returncode
+
+
+def test_a_writer_without_what_the_rules_need_is_told_so(run: Run, tmp_path: Path) -> None:
+    text = "class Lacking:\n    transaction = parked = None\nwriter = lambda _: Lacking()"
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "lacking.py").write_text(text)
+    done = run("--database=memory", "--writer=acme.lacking", "-k", "settling_twice")
+    assert "the writer Lacking has no concurrent, last_error, close: fencepost.testing.harness.Writer" in done.stdout
 
 
 @pytest.mark.parametrize(("variables", "outcome"), [({}, "2 skipped"), ({"CI": "true"}, "2 errors")])

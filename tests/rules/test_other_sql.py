@@ -12,6 +12,7 @@ from fencepost.testing.places import OutboxPlace
 from fencepost.testing.sources import SourceRules
 from fencepost.testing.sources.content import ContentRules
 from fencepost.testing.sources.failing import FailingRules
+from fencepost.testing.sources.parking import ParkingRules
 from fencepost.testing.sources.reserving import ReservingRules
 from fencepost.testing.sources.sessions import SessionRules
 
@@ -33,7 +34,7 @@ class OnPostgresql:
         return as_cockroachdb(rules_database)
 
 
-class TestSource(OnPostgresql, ContentRules, ReservingRules, FailingRules, SessionRules):
+class TestSource(OnPostgresql, ContentRules, ReservingRules, FailingRules, ParkingRules, SessionRules):
     """Those in which the plug-in does what no other one does."""
 
     @pytest.mark.long

@@ -57,6 +57,7 @@ DATABASES: dict[type[MemorySession], str] = {
     d.IsNeverWoken: "test_a_commit_of_another_connection_wakes",
     d.NeverWaits: "test_an_idle_wait_mostly_lasts",
     d.ReconnectsByItself: "test_every_call_on_a_closed_session_raises_connection_lost",
+    d.GoesOnAfterAFallBack: "test_a_session_of_a_file_that_was_replaced_is_lost",
 }
 
 BROKER_RULES = {

@@ -1,4 +1,4 @@
-"""Where a DynamoDB is: dynamodb://REGION/NAMES?endpoint=URL, with what is set besides.
+"""Where a service of Amazon's is: SERVICE://REGION/?endpoint=URL; a DynamoDB: dynamodb://REGION/NAMES?endpoint=URL.
 
 ``NAMES`` is what the names of all tables begin with, before the configured prefix: an account has one name space for
 each region. Credentials are never part of the address: they are found where every client of Amazon's finds them.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import ClassVar, TypeVar
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from fencepost.errors import ConfigurationError
 from fencepost.plugins import name_of, suggestion
@@ -30,20 +31,24 @@ _NAMES = re.compile(r"[A-Za-z0-9_.-]{0,100}\Z")
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A region, or a server of one's own at ``endpoint``. ``names`` stands before the name of each table."""
+@dataclass(frozen=True)
+class Server:
+    """A service in a region, or a server of one's own at ``endpoint``."""
+
+    service: ClassVar[str]
+    """The library's name of it, which is the scheme of the URL."""
+    title: ClassVar[str]
+    """How people call it."""
+    one: ClassVar[str]
+    """The same with its article."""
 
     region: str
     endpoint: str | None = None
-    names: str = ""
-    buckets: int = BUCKETS
-    idle_s: float = IDLE_S
 
     @property
     def place(self) -> str:
         """How errors name it."""
-        return f"DynamoDB {self.endpoint or self.region}"
+        return f"{self.title} {self.endpoint or self.region}"
 
     @property
     def is_local(self) -> bool:
@@ -53,6 +58,19 @@ class Address:
             return host == "localhost" or ipaddress.ip_address(host).is_loopback
         except ValueError:
             return False
+
+
+@dataclass(frozen=True)
+class Address(Server):
+    """A DynamoDB. ``names`` stands before the name of each table."""
+
+    service = "dynamodb"
+    title = "DynamoDB"
+    one = "a DynamoDB"
+
+    names: str = ""
+    buckets: int = BUCKETS
+    idle_s: float = IDLE_S
 
     def table(self, prefix: str, name: str) -> str:
         """The name of a table. Raises ConfigurationError where DynamoDB would not take it."""
@@ -64,32 +82,69 @@ class Address:
         return full
 
 
+@dataclass(frozen=True)
+class Sqs(Server):
+    """The queues of a region."""
+
+    service = "sqs"
+    title = "SQS"
+    one = "an SQS"
+
+
+@dataclass(frozen=True)
+class Sns(Server):
+    """The topics of a region."""
+
+    service = "sns"
+    title = "SNS"
+    one = "an SNS"
+
+
+T = TypeVar("T", bound=Server)
+
+
+def server_of(kind: type[T], url: str) -> T:
+    """The server that a URL such as sqs://REGION/?endpoint=URL says. Raises ConfigurationError, as ``address_of``."""
+    parts = _split(kind, "broker", url, f"{kind.service}://REGION/?endpoint=URL")
+    if parts.path not in {"", "/"}:
+        raise ConfigurationError(
+            f"the URL of {kind.one} has no path, and this one has {parts.path!r}",
+            remedy=f"write {kind.service}://REGION/?endpoint=URL",
+        )
+    return kind(parts.netloc, _endpoint(_given(parts.query, ("endpoint",), kind.one)))
+
+
 def address_of(url: str) -> Address:
     """The address that a URL says. Raises ConfigurationError, which never shows what could be a secret."""
-    parts = urlsplit(url)
-    if "@" in parts.netloc:
-        raise ConfigurationError(
-            "the URL of a DynamoDB has credentials in it",
-            remedy="leave them out: they are found in the environment, in ~/.aws, or from the machine's role",
-        )
-    if name_of("database", url) != "dynamodb" or not _REGION.match(parts.netloc):
-        raise ConfigurationError(f"{url!r} is not the URL of a DynamoDB", remedy=f"write {SHAPE}")
+    parts = _split(Address, "database", url, SHAPE)
     names = unquote(parts.path.removeprefix("/"))
     if not _NAMES.match(names):
         raise ConfigurationError(
             f"{names!r} cannot stand before the names of tables", remedy="A-Z a-z 0-9 _ . - can, up to 100 of them"
         )
-    given = _given(parts.query)
+    given = _given(parts.query, _KEYS, Address.one)
     return Address(parts.netloc, _endpoint(given), names, _buckets(given), _idle_s(given))
 
 
-def _given(query: str) -> dict[str, str]:
+def _split(kind: type[Server], port: str, url: str, shape: str) -> SplitResult:
+    parts, what = urlsplit(url), f"the URL of {kind.one}"
+    if "@" in parts.netloc:
+        raise ConfigurationError(
+            f"{what} has credentials in it",
+            remedy="leave them out: they are found in the environment, in ~/.aws, or from the machine's role",
+        )
+    if name_of(port, url) != kind.service or not _REGION.match(parts.netloc):
+        raise ConfigurationError(f"{url!r} is not {what}", remedy=f"write {shape}")
+    return parts
+
+
+def _given(query: str, keys: Sequence[str], what: str) -> dict[str, str]:
     pairs = parse_qsl(query, keep_blank_values=True)
     for name, _ in pairs:
-        if name not in _KEYS:
-            raise ConfigurationError(f"the URL of a DynamoDB has no {name!r}", remedy=suggestion(name, _KEYS))
+        if name not in keys:
+            raise ConfigurationError(f"the URL of {what} has no {name!r}", remedy=suggestion(name, keys))
     if len(dict(pairs)) < len(pairs):
-        raise ConfigurationError("the URL of a DynamoDB says something twice", remedy="write each name once")
+        raise ConfigurationError(f"the URL of {what} says something twice", remedy="write each name once")
     return dict(pairs)
 
 
@@ -98,11 +153,18 @@ def _endpoint(given: Mapping[str, str]) -> str | None:
     if text is None:
         return None
     parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
+    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or not _has_port(parts):
         raise ConfigurationError(
             "endpoint is not the address of a server", remedy="write endpoint=http://host:port or https://host:port"
         )
     return text
+
+
+def _has_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:  # not a number, or too large
+        return False
 
 
 def _buckets(given: Mapping[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""A client of DynamoDB: the usual credentials, a deadline for every call, errors of the four families."""
+"""A client of a service of Amazon's: the usual credentials, a deadline for each call, errors of the four families."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession
 from botocore.loaders import Loader
 
-from fencepost.aws.address import Address
-from fencepost.aws.faults import ERRORS, fault_of
+from fencepost.aws.address import Server
+from fencepost.aws.faults import ERRORS, fault_of, silent
 from fencepost.clock import Clock
 from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError
 
@@ -28,11 +28,23 @@ _ANY = "local"  # what an emulator takes for a key
 
 
 class Client:
-    """One client, from ``open`` to ``close``. Several calls may run at once."""
+    """One client, from ``open`` to ``close``. Several calls may run at once.
 
-    def __init__(self, address: Address, timeout_s: float, clock: Clock) -> None:
+    ``attempts`` is how often the library itself tries a request: once, where a repeat would do harm.
+    """
+
+    def __init__(
+        self,
+        address: Server,
+        timeout_s: float,
+        clock: Clock,
+        *,
+        attempts: int = _ATTEMPTS,
+        connections: int = CONNECTIONS_MAX,
+    ) -> None:
         self.place = address.place
         self._address, self._timeout_s, self._clock = address, timeout_s, clock
+        self._attempts, self._connections = attempts, connections
         self._client: Any = None
         self._running: set[asyncio.Future[Any]] = set()
 
@@ -42,14 +54,14 @@ class Client:
             try:
                 self._client = await self._create().__aenter__()
             except ERRORS as error:
-                raise fault_of(error, self.place) from error
+                raise self._fault(error) from error
 
     async def call(self, operation: str, **request: Any) -> Any:
         """One request, in time and with its errors mapped."""
         try:
             return await self.ask(operation, **request)
         except ERRORS as error:
-            raise fault_of(error, self.place) from error
+            raise self._fault(error) from error
 
     async def ask(self, operation: str, **request: Any) -> Any:
         """One request, in time; the library's errors come as they are, for who looks into them."""
@@ -61,7 +73,8 @@ class Client:
             async with asyncio.timeout(self._timeout_s):
                 return await calling
         except TimeoutError as error:
-            raise DeadlineExceeded(f"{self.place} did not answer within {self._timeout_s:g} s") from error
+            what = f"{self.place} did not answer within {self._timeout_s:g} s"
+            raise DeadlineExceeded(what, remedy=silent(self._address.one)) from error
         except asyncio.CancelledError as error:
             if self._client is None and not _is_cancelled():
                 raise ConnectionLost(f"{self.place}: this client was closed") from error
@@ -80,21 +93,24 @@ class Client:
                 async with asyncio.timeout(_GOODBYE_S):
                     await client.__aexit__(None, None, None)
 
+    def _fault(self, error: BaseException) -> FencepostError:
+        return fault_of(error, self.place, self._address.one)
+
     def _create(self) -> Any:
         keys = {}
         if self._address.is_local and "AWS_ACCESS_KEY_ID" not in os.environ:
             # Looking for credentials that nobody wants would ask the network first.
             keys = {"aws_access_key_id": _ANY, "aws_secret_access_key": _ANY}
         return (_without_credentials() if keys else _session()).create_client(
-            "dynamodb",
+            self._address.service,
             region_name=self._address.region,
             endpoint_url=self._address.endpoint,
             config=AioConfig(
                 connect_timeout=min(_CONNECT_S, self._timeout_s),
                 read_timeout=self._timeout_s,
-                max_pool_connections=CONNECTIONS_MAX,
+                max_pool_connections=self._connections,
                 parameter_validation=False,
-                retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+                retries={"mode": "standard", "total_max_attempts": self._attempts},
                 user_agent_extra="fencepost",
             ),
             **keys,

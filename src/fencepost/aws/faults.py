@@ -27,7 +27,16 @@ CONDITION = "ConditionalCheckFailed"
 
 APPLY = "run `fencepost schema apply`, or hand the output of `fencepost schema print` to whoever may create tables"
 _CREDENTIALS = "give this process credentials that may do it: environment, ~/.aws, or the role of the machine"
+UNREACHABLE = "is the server running? check the endpoint or the region in the URL, and that nothing between blocks it"
+_SILENT = (
+    "look at the server and at the network between: it takes requests, or loses them, without an answer; or it is"
+    " another kind of server than {one}"
+)
+_ANOTHER = "is it {one} that answers there? check the endpoint in the URL, http or https among it"
+_PROXY = "check the proxy that the environment names (HTTP_PROXY, HTTPS_PROXY)"
 _CAPACITY = "raise the table's capacity, or spread the outbox over more buckets"
+
+_SHOWN_CHARACTERS = 500  # a server of another kind is repeated word by word
 
 _CODES: dict[str, tuple[type[FencepostError], str]] = {
     "AccessDeniedException": (AccessDenied, _CREDENTIALS),
@@ -60,15 +69,15 @@ _CODES: dict[str, tuple[type[FencepostError], str]] = {
 """Error codes of the service, and codes of the reasons why it cancelled a transaction. Others are for a person."""
 
 _CLASSES: tuple[tuple[type[BaseException], type[FencepostError], str], ...] = (
-    (boto.ReadTimeoutError, DeadlineExceeded, ""),
-    (boto.ConnectTimeoutError, Unavailable, ""),
-    (boto.EndpointConnectionError, Unavailable, ""),
-    (boto.ProxyConnectionError, Unavailable, ""),
+    (boto.ReadTimeoutError, DeadlineExceeded, _SILENT),
+    (boto.ConnectTimeoutError, Unavailable, UNREACHABLE),
+    (boto.EndpointConnectionError, Unavailable, UNREACHABLE),
+    (boto.ProxyConnectionError, Unavailable, _PROXY),
     (boto.SSLError, ConfigurationError, "check the endpoint's certificate, and that it speaks TLS at all"),
-    (boto.HTTPClientError, ConnectionLost, ""),
+    (boto.HTTPClientError, ConnectionLost, _ANOTHER),
     (boto.IncompleteReadError, ConnectionLost, ""),
     (boto.ResponseStreamingError, ConnectionLost, ""),
-    (boto.MetadataRetrievalError, Unavailable, ""),
+    (boto.MetadataRetrievalError, Unavailable, _CREDENTIALS),
     (boto.NoCredentialsError, AccessDenied, _CREDENTIALS),
     (boto.PartialCredentialsError, AccessDenied, _CREDENTIALS),
     (boto.CredentialRetrievalError, AccessDenied, _CREDENTIALS),
@@ -76,7 +85,7 @@ _CLASSES: tuple[tuple[type[BaseException], type[FencepostError], str], ...] = (
     (boto.SSOError, AccessDenied, _CREDENTIALS),
     (boto.RefreshWithMFAUnsupportedError, AccessDenied, _CREDENTIALS),
     (boto.BotoCoreError, FixError, ""),
-    (TimeoutError, DeadlineExceeded, ""),
+    (TimeoutError, DeadlineExceeded, _SILENT),
     (OSError, ConnectionLost, ""),
 )
 
@@ -92,16 +101,26 @@ def reasons(error: BaseException) -> Sequence[Mapping[str, Any]]:
     return tuple(found)
 
 
-def fault_of(error: BaseException, place: str) -> FencepostError:
-    """The error of a call to the service at ``place``."""
-    text = f"{place}: {' '.join(str(error).split()) or type(error).__name__}"
+def silent(one: str) -> str:
+    """What to do where a service ("a DynamoDB") does not answer in time."""
+    return _SILENT.format(one=one)
+
+
+def told(error: BaseException, place: str) -> str:
+    """What an error of the service at ``place`` says, in one line that is not too long."""
+    return f"{place}: {' '.join(str(error).split())[:_SHOWN_CHARACTERS] or type(error).__name__}"
+
+
+def fault_of(error: BaseException, place: str, one: str = "a DynamoDB") -> FencepostError:
+    """The error of a call to the service at ``place``. The codes are those of DynamoDB, the rest is any service's."""
+    kind, remedy = _kind(error)
+    return kind(told(error, place), remedy=remedy.format(one=one))
+
+
+def _kind(error: BaseException) -> tuple[type[FencepostError], str]:
     if isinstance(error, boto.ClientError):
-        kind, remedy = _of_service(error)
-        return kind(text, remedy=remedy)
-    for cls, known, remedy in _CLASSES:
-        if isinstance(error, cls):
-            return known(text, remedy=remedy)
-    return FixError(text)
+        return _of_service(error)
+    return next(((known, remedy) for cls, known, remedy in _CLASSES if isinstance(error, cls)), (FixError, ""))
 
 
 def _of_service(error: boto.ClientError) -> tuple[type[FencepostError], str]:
@@ -110,7 +129,8 @@ def _of_service(error: boto.ClientError) -> tuple[type[FencepostError], str]:
         return min(found, key=lambda one: not issubclass(one[0], FixError))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     unknown: type[FencepostError] = ConnectionLost if status >= 500 else FixError
-    return _CODES.get(code_of(error), (unknown, ""))
+    code = code_of(error)
+    return _CODES.get(code, (unknown, _ANOTHER if code.isdigit() else ""))  # the service itself has names
 
 
 def _blamed(error: boto.ClientError) -> list[Mapping[str, Any]]:

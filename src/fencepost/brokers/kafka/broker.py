@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from threading import Lock
 from weakref import WeakSet
 
@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from fencepost.brokers.kafka.clients import Clients
 from fencepost.brokers.kafka.deadline import Deadline
+from fencepost.brokers.kafka.encoding.encoders import Encoders
 from fencepost.brokers.kafka.publisher import BatchLimit
 from fencepost.brokers.kafka.settings import parse
 from fencepost.brokers.kafka.standby import Cluster, Standby
@@ -30,6 +31,9 @@ class KafkaBroker:
         settings = parse(options)
         clients = Clients(settings)
         self._settings, self._clients, self._clock = settings, clients, options.clock
+        self._encoders = (
+            Encoders(settings.encoders, options.clock, create=options.create) if settings.encoders else None
+        )
         self._admin: AdminClient | None = None
         self._admin_lock = Lock()
         self._cluster = Cluster(
@@ -39,21 +43,23 @@ class KafkaBroker:
             limit=BatchLimit(),
             envelope=options.envelope("ce_"),
             clock=options.clock,
+            encoders=self._encoders,
         )
         self._standbys: dict[str, Standby] = {}
         self._handoffs: WeakSet[Handoff] = WeakSet()
 
     async def open(self) -> Capabilities:
         """See Broker. Raises AccessDenied or Unavailable as soon as that is clear, at the latest after the timeout."""
-        worker = Worker("fencepost-kafka-open")
-        try:
-            await worker.run(self._clients.check, Deadline(self._clock, self._settings.timeout_s))
-        finally:
-            await worker.end(_nothing, 0)
+        await self._once(self._check)
         bytes_max = self._settings.message_bytes_max
         return Capabilities(
             delivery=Delivery.ATOMIC, batch_max=bytes_max // _RECEIPT_BYTES, message_bytes_max=bytes_max
         )
+
+    async def rehearse(self, lane: Lane) -> None:
+        """Raise FixError or RetryError for schemas that cannot be had now. Changes nothing; see app.checking."""
+        if self._encoders is not None:
+            await self._once(self._encoders.rehearse)
 
     async def prepare(self, lane: Lane, topics: Collection[str] = ()) -> None:
         """See Broker. Creates missing topics where that is allowed, and says nothing of those that cannot be."""
@@ -80,6 +86,21 @@ class KafkaBroker:
         await asyncio.gather(*(one.close() for one in used))
         with self._admin_lock:
             self._admin = None
+        if self._encoders is not None:
+            self._encoders.close()
+
+    async def _once(self, call: Callable[[], None]) -> None:
+        """Run a call in a thread of its own."""
+        worker = Worker("fencepost-kafka-open")
+        try:
+            await worker.run(call)
+        finally:
+            await worker.end(_nothing, 0)
+
+    def _check(self) -> None:
+        self._clients.check(Deadline(self._clock, self._settings.timeout_s))
+        if self._encoders is not None:
+            self._encoders.check()
 
     def _admin_client(self) -> AdminClient:
         with self._admin_lock:

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from fencepost.brokers.kafka.deadline import Deadline
-from fencepost.brokers.kafka.faults import CREDENTIALS, cause, fault
+from fencepost.brokers.kafka.faults import ADVERTISED, CREDENTIALS, cause, fault
 from fencepost.brokers.kafka.settings import Options, Settings
 from fencepost.errors import ConfigurationError, DeadlineExceeded, FencepostError
 
@@ -107,7 +107,7 @@ class _Trouble:
     def verdict(self) -> FencepostError:
         """The error to raise."""
         if self._last is None:
-            return DeadlineExceeded("Kafka accepted the connection and did not answer")
+            return DeadlineExceeded("Kafka accepted the connection and did not answer", remedy=ADVERTISED)
         return fault(self._last, "connecting")
 
 

@@ -12,7 +12,7 @@ class Deadline:
     """A moment on the monotonic clock, ``seconds`` from now."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock = clock
+        self._clock, self._seconds = clock, seconds
         self._end = clock.monotonic() + seconds
 
     def left_s(self, at_most: float | None = None) -> float:
@@ -24,6 +24,10 @@ class Deadline:
     def over(self) -> bool:
         """True from then on."""
         return self._clock.monotonic() >= self._end
+
+    def again(self) -> Deadline:
+        """As many seconds as this one had, from now."""
+        return Deadline(self._clock, self._seconds)
 
     def sooner(self, seconds: float) -> Deadline:
         """This deadline, or one in ``seconds`` where that is sooner."""

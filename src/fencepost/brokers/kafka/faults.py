@@ -75,7 +75,8 @@ _NAMES: dict[type[FencepostError], str] = {
 
 _LOGIN = "check security.protocol, sasl.mechanism, sasl.username and sasl.password, and ssl.ca.location"
 _NETWORK = "is the cluster running? check the hosts and ports in the URL, and that security.protocol fits that listener"
-_ADVERTISED = f"{_NETWORK}; brokers must be reachable under the names of their advertised.listeners too"
+_STRANGER = "what answers there may be no Kafka"
+ADVERTISED = f"{_NETWORK}; brokers must be reachable under the names of their advertised.listeners too; or {_STRANGER}"
 
 
 def size_limits(relay: str, topic: str) -> str:
@@ -100,12 +101,12 @@ _REMEDIES: dict[type[FencepostError], str] = {
 }
 
 _REMEDIES_BY_NAME = {
-    "_ALL_BROKERS_DOWN": _ADVERTISED,
+    "_ALL_BROKERS_DOWN": ADVERTISED,
     "_AUTHENTICATION": _LOGIN,
-    "_BAD_MSG": f"{_NETWORK}; what answers there may be no Kafka",
+    "_BAD_MSG": f"{_NETWORK}; {_STRANGER}",
     "_RESOLVE": "check the names of the hosts in the URL, and those in the brokers' advertised.listeners",
     "_SSL": _LOGIN,
-    "_TIMED_OUT": _ADVERTISED,
+    "_TIMED_OUT": ADVERTISED,
     "_TRANSPORT": _NETWORK,
     "ILLEGAL_SASL_STATE": _LOGIN,
     "INVALID_PARTITIONS": "set partitions to a number from 1, or leave it out",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fencepost.brokers.kafka.deadline import Deadline
+from fencepost.brokers.kafka.encoding.publisher import EncodingPublisher
 from fencepost.brokers.kafka.publisher import Publisher
 from fencepost.brokers.kafka.worker import Worker
 from fencepost.clock import Clock
@@ -28,7 +29,13 @@ class KafkaHandoff:
     """
 
     def __init__(
-        self, publisher: Publisher, worker: Worker, receipts: Receipts, term: Term, timeout_s: float, clock: Clock
+        self,
+        publisher: Publisher | EncodingPublisher,
+        worker: Worker,
+        receipts: Receipts,
+        term: Term,
+        timeout_s: float,
+        clock: Clock,
     ) -> None:
         self._publisher, self._worker, self._receipts, self._term = publisher, worker, receipts, term
         self._timeout_s, self._clock = timeout_s, clock

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from fencepost.brokers.kafka.encoding import settings as encoding
+from fencepost.envelope import Format
 from fencepost.errors import ConfigurationError
 from fencepost.plugins import suggestion
 from fencepost.ports import BrokerOptions, Lane
@@ -16,10 +18,10 @@ Options = dict[str, str | int]
 RECEIPTS_PREFIX = "fencepost.receipts."
 """What the names of topics with receipts begin with, unless the configuration names another."""
 
-OWN_SETTINGS = ("partitioner", "partitions", "receipts_topic", "replication_factor")
+OWN_SETTINGS = ("partitioner", "partitions", "receipts_topic", "replication_factor", *encoding.NAMES)
 """``receipts_topic``: the compacted topic of the receipts (default "fencepost.receipts.<relay>"). ``partitions`` and
 ``replication_factor`` of topics that are created (default -1: as the broker is configured). ``partitioner``: where keys
-go (default "murmur2_random", as Java's clients do)."""
+go (default "murmur2_random", as Java's clients do). The rest: see ``encoding.NAMES``."""
 
 _PARTITIONERS = ("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a")
 
@@ -82,6 +84,8 @@ class Settings:
     partitions: int
     replication_factor: int
     timeout_s: float
+    encoders: encoding.EncoderSettings | None
+    """None where payloads go as they are."""
 
     def receipts_topic(self, lane: Lane) -> str:
         """The topic of the lane's receipts; the lane's index is the partition."""
@@ -153,7 +157,7 @@ def parse(options: BrokerOptions) -> Settings:
     """Check and sort the settings. Raises ConfigurationError, which never repeats a secret."""
     for error in wrong(options.url, options.settings).values():
         raise error
-    given = dict(_flat(options.settings))
+    ours, given = _parted(options.settings)
     own = {name: given.pop(name) for name in OWN_SETTINGS if name in given}
     native = {name: _native(name, value) for name, value in given.items()}
     shared = {n: v for n, v in native.items() if n.startswith(_SHARED_PREFIXES)}
@@ -167,7 +171,19 @@ def parse(options: BrokerOptions) -> Settings:
         partitions=_count(own, "partitions"),
         replication_factor=_count(own, "replication_factor"),
         timeout_s=options.timeout_s,
+        encoders=_encoders(ours, options),
     )
+
+
+def _encoders(ours: Mapping[str, object], options: BrokerOptions) -> encoding.EncoderSettings | None:
+    encoders = encoding.parse(ours, options.timeout_s)
+    if encoders is not None and options.form is Format.CLOUDEVENTS_STRUCTURED:
+        raise ConfigurationError(
+            f'encoders and format = "{options.form.value}" exclude each other: that body is JSON, and no schema of a'
+            " registry describes it",
+            remedy='leave format out, or write "cloudevents-binary", "plain" or "debezium"',
+        )
+    return encoders
 
 
 def wrong(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
@@ -181,9 +197,10 @@ def wrong(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationEr
             errors[name] = error
 
     attempt("url", lambda: _servers(url))
-    for name, value in _flat(settings):
+    ours, given = _parted(settings)
+    for name, value in given.items():
         attempt(name, partial(_checked, name, value))
-    return errors
+    return errors | encoding.wrong(ours)
 
 
 def _checked(name: str, value: object) -> object:
@@ -207,6 +224,13 @@ def _flat(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def _parted(settings: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """What is about encoders, and the rest."""
+    flat = dict(_flat(settings))
+    ours = {name: value for name, value in flat.items() if encoding.is_ours(name)}
+    return ours, {name: value for name, value in flat.items() if name not in ours}
 
 
 def _native(name: str, value: object) -> str | int:

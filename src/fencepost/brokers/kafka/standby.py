@@ -9,6 +9,8 @@ from confluent_kafka import Consumer, KafkaException
 
 from fencepost.brokers.kafka.clients import Clients
 from fencepost.brokers.kafka.deadline import Deadline
+from fencepost.brokers.kafka.encoding.encoders import Encoders
+from fencepost.brokers.kafka.encoding.publisher import EncodingPublisher
 from fencepost.brokers.kafka.faults import cause, fault
 from fencepost.brokers.kafka.handoff import KafkaHandoff
 from fencepost.brokers.kafka.pair import Pair
@@ -35,6 +37,7 @@ class Cluster:
     limit: BatchLimit
     envelope: Envelope
     clock: Clock
+    encoders: Encoders | None
 
 
 class Standby:
@@ -83,14 +86,14 @@ class Standby:
             self._consumer = cluster.clients.consumer()
         return self._pair, self._consumer
 
-    def _take_over(self) -> tuple[Publisher, Receipts]:
+    def _take_over(self) -> tuple[Publisher | EncodingPublisher, Receipts]:
         cluster, deadline = self._cluster, self._deadline()
         pair, consumer = self._connected(deadline)
         pair.fence(deadline)
         receipts = read_receipts(consumer, self._topic, self._lane.index, self._lane.name, deadline)
         publisher = Publisher(self._lane, self._topic, pair, cluster.topics, cluster.envelope, cluster.limit)
         self._close_consumer()
-        return publisher, receipts
+        return EncodingPublisher(publisher, cluster.encoders) if cluster.encoders else publisher, receipts
 
     def _close(self) -> None:
         pair, self._pair = self._pair, None

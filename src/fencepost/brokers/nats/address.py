@@ -72,6 +72,11 @@ def _split(server: str) -> SplitResult:
         raise ConfigurationError(
             f"{shown!r} is not the address of a NATS server", remedy="write nats://host:4222, several with commas"
         )
+    if parts.query and parts.scheme in {"nats", "tls"}:
+        raise ConfigurationError(
+            f"the URL of a NATS server has no options, and this one has {parts.query.partition('=')[0]!r}",
+            remedy="write it as a setting of its own, below url; docs/nats.md lists them",
+        )
     return parts
 
 
