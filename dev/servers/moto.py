@@ -18,6 +18,8 @@ from servers.state import Place
 VERSION = "5.2.5"
 ENVIRONMENT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / f"moto-{VERSION}"
 READY = ENVIRONMENT / "installed"
+# Its extra "server" brings what only other services need, which takes minutes.
+PACKAGES = (f"moto=={VERSION}", "flask==3.1.3", "flask-cors==6.0.5")
 PROGRAM = """\
 import sys
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -46,7 +48,7 @@ class Moto(Server):
             return
         shutil.rmtree(ENVIRONMENT, ignore_errors=True)
         pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        for argv in ([sys.executable, "-m", "venv", str(ENVIRONMENT)], [*pip, f"moto[server]=={VERSION}"]):
+        for argv in ([sys.executable, "-m", "venv", str(ENVIRONMENT)], [*pip, *PACKAGES]):
             if subprocess.run(argv, stdin=subprocess.DEVNULL, check=False).returncode:
                 raise ServerError(f"moto could not be installed into {ENVIRONMENT}: {' '.join(argv[:3])} failed")
         READY.touch()

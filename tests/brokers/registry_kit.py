@@ -60,7 +60,7 @@ def proto(**fields: int) -> FileDescriptorProto:
     for kind, its in (("Order", fields), ("Refund", {"id": FieldDescriptorProto.TYPE_STRING})):
         made = file.message_type.add(name=kind)
         for number, (name, type_) in enumerate(its.items(), 1):
-            made.field.add(name=name, number=number, type=type_, label=FieldDescriptorProto.LABEL_OPTIONAL)  # type: ignore[arg-type]
+            made.field.add(name=name, number=number, type=type_, label=FieldDescriptorProto.LABEL_OPTIONAL)
     return file
 
 
@@ -91,7 +91,7 @@ def _context(record: Message) -> SerializationContext:
 class Gate:
     """An address in front of the registry: passes requests on, counts them, and asks for a password where it is told.
 
-    ``answers`` False: no connection gets an answer any more.
+    While it is not ``open``, no request gets an answer.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ def gate(registry_url: str) -> Iterator[Gate]:
             self._answer(answer.status, answer.read())
             link.close()
 
-        do_POST = do_GET
+        do_POST = do_GET  # noqa: N815 - the library calls it so
 
         def _answer(self, status: int, body: bytes) -> None:
             self.send_response(status)

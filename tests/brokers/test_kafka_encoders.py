@@ -1,13 +1,18 @@
 """Avro, Protobuf and JSON Schema on a real Kafka, with a real registry, read back by confluent_kafka's own readers."""
 
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
 
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
 
+from fencepost.app import build
+from fencepost.app.checking import check
+from fencepost.config.reader import made
 from fencepost.errors import AccessDenied, ConfigurationError, ParkError, RetryError, SchemaMissing
 from fencepost.message import Stored
 from fencepost.ports import Broker, Failure, Lane, Outcome
@@ -224,7 +229,9 @@ async def test_what_is_no_registry_is_told_at_the_start(kafka_url: str, registry
             pass
 
 
-async def test_a_registry_that_is_down_at_the_start_holds_nothing_up(kafka_url: str, door: Gate, fresh_name: str) -> None:
+async def test_a_registry_that_is_down_at_the_start_holds_nothing_up(
+    kafka_url: str, door: Gate, fresh_name: str
+) -> None:
     """`fencepost check` tells it; a relay begins, and its other topics go on."""
     door.open = False
     async with opened(kafka_url, settings(door.url, {fresh_name: "avro"})) as kafka:
@@ -235,8 +242,6 @@ async def test_a_registry_that_is_down_at_the_start_holds_nothing_up(kafka_url: 
 async def test_schema_files_are_registered_where_creating_is_allowed(
     kafka_url: str, registry_url: str, fresh_name: str, tmp_path: Path
 ) -> None:
-    import json
-
     topics = [f"{fresh_name}.avro", f"{fresh_name}.proto"]
     files = [tmp_path / "order.avsc", tmp_path / "order.desc"]
     files[0].write_text(json.dumps(ORDER))
@@ -257,12 +262,8 @@ async def test_schema_files_are_registered_where_creating_is_allowed(
 
 async def test_several_types_on_one_topic(kafka_url: str, registry_url: str, fresh_name: str) -> None:
     """Avro: a subject for each type. Protobuf: one subject, whose file has several."""
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-
     kinds = [f"{fresh_name}.Order", f"{fresh_name}.Count"]
     with SchemaRegistryClient({"url": registry_url}) as client:
-        import json
-
         client.register_schema(kinds[0], Schema(json.dumps(ORDER), "AVRO"))
         client.register_schema(kinds[1], Schema('"int"', "AVRO"))
     batch = [order(0, fresh_name, type=kinds[0]), order(1, fresh_name, 7, type=kinds[1])]
@@ -281,10 +282,6 @@ async def test_several_types_on_one_topic(kafka_url: str, registry_url: str, fre
 
 async def test_types_of_other_subjects(kafka_url: str, registry_url: str, fresh_name: str) -> None:
     """A schema that refers to another one."""
-    import json
-
-    from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
-
     money = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
     line = {"type": "record", "name": "Line", "namespace": "shop", "fields": [{"name": "price", "type": money}]}
     whole = {"type": "record", "name": "Cart", "namespace": "shop", "fields": [{"name": "first", "type": "shop.Line"}]}
@@ -321,3 +318,22 @@ async def test_a_large_batch_and_what_kafka_refuses_of_it(kafka_url: str, regist
         assert failure.message == large
         assert (await handoff.publish(batch[:-1])).published == batch[:-1]
     assert len(read(kafka_url, fresh_name)) == 700
+
+
+async def test_check_tells_what_is_wrong_with_schemas(
+    kafka_url: str, registry_url: str, fresh_name: str, tmp_path: Path
+) -> None:
+    """`fencepost check`, which changes nothing."""
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    sections = {
+        "relay": {"name": fresh_name},
+        "database": {"url": url},
+        "broker": {"url": kafka_url, **settings(registry_url, {fresh_name: "avro"})},
+    }
+    config = made(sections, origin="this test")
+    await build.schema(config).apply()
+    told = [finding.what for finding in (await check(config)).findings if finding.level == "error"]
+    assert len(told) == 1
+    assert f"{fresh_name}-value" in told[0]
+    register(registry_url, fresh_name, ORDER)
+    assert (await check(config)).ok

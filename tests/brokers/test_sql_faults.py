@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -238,6 +239,24 @@ async def test_a_file_that_is_locked_by_its_consumer(on_sqlite: Inbox) -> None:
         assert again.receipts.named() == set()
         await again.publish([message := row(1)])
     assert on_sqlite.ids() == [message.id]
+
+
+async def test_a_publish_that_is_cancelled_leaves_no_lock(on_sqlite: Inbox) -> None:
+    """A5: at whatever moment, and although somebody still knows of what it was doing, as a traceback does."""
+    known: list[object] = []
+    gc.disable()
+    try:
+        for n in range(12):
+            async with on_sqlite.opened() as one, on_sqlite.opened(timeout_s=1.5) as other:
+                handoff = await one.take_over(LANE, term(n))
+                publishing = asyncio.ensure_future(handoff.publish(rows(90)))
+                await asyncio.sleep(n * 0.001)
+                publishing.cancel()
+                known += await asyncio.gather(publishing, return_exceptions=True)
+                await other.take_over(LANE, term(100 + n))
+    finally:
+        gc.enable()
+    assert any(isinstance(each, asyncio.CancelledError) for each in known)
 
 
 async def test_a_file_that_is_removed_under_the_relay(on_sqlite: Inbox) -> None:

@@ -5,8 +5,10 @@ A client makes no connection by itself: ``fencepost.sql.link`` does, and lives w
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -118,6 +120,22 @@ class SqliteClient:
             isolation_level="AUTOCOMMIT",
             connect_args={"timeout": timeout_s * _BUSY_SHARE},
         )
+        self._ending: set[asyncio.Task[None]] = set()
+        sa.event.listen(self.engine.sync_engine, "invalidate", self._roll_back)
+
+    def _roll_back(self, connection: Any, *_: object) -> None:
+        """A connection that is closed keeps its lock for as long as anything, such as the traceback of a cancelled
+        call, knows of one of its cursors. So it is rolled back before; nobody waits for that, but the close does.
+        """
+        with suppress(RuntimeError):  # no loop is running: nobody works on it any more
+            ending = asyncio.get_running_loop().create_task(connection.driver_connection.rollback())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ended)
+
+    def _ended(self, ending: asyncio.Task[None]) -> None:
+        self._ending.discard(ending)
+        if not ending.cancelled():
+            ending.exception()  # it was closed already
 
     def abort(self) -> None:
         """Its thread ends when its statement does."""

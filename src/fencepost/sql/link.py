@@ -141,7 +141,7 @@ class Link:
         if wire is None:
             return
         wire.broken = True
-        leaving = asyncio.ensure_future(_leave(wire))
+        leaving = asyncio.ensure_future(_leave(wire.connection))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._left)
         await asyncio.wait([leaving], timeout=_GOODBYE_S)
@@ -152,11 +152,6 @@ class Link:
             leaving.exception()  # it is gone either way
 
 
-async def _leave(wire: Wire) -> None:
-    try:
-        if wire.connection.dialect.name == "sqlite":
-            # It closes a connection, and lets go of its lock, only when nobody knows of any of its cursors any more.
-            await wire.driver.rollback()
-    finally:
-        await wire.connection.invalidate()
-        await wire.connection.close()
+async def _leave(connection: AsyncConnection) -> None:
+    await connection.invalidate()
+    await connection.close()

@@ -17,6 +17,7 @@ from fencepost.brokers.kafka.settings import parse
 from fencepost.brokers.kafka.standby import Cluster, Standby
 from fencepost.brokers.kafka.topics import Topics
 from fencepost.brokers.kafka.worker import Worker
+from fencepost.errors import FencepostError
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Handoff, Lane, Term
 
 _RECEIPT_BYTES = 32
@@ -50,7 +51,11 @@ class KafkaBroker:
 
     async def open(self) -> Capabilities:
         """See Broker. Raises AccessDenied or Unavailable as soon as that is clear, at the latest after the timeout."""
-        await self._once(self._check)
+        try:
+            await self._once(self._check)
+        except FencepostError:
+            self._let_registry_go()
+            raise
         bytes_max = self._settings.message_bytes_max
         return Capabilities(
             delivery=Delivery.ATOMIC, batch_max=bytes_max // _RECEIPT_BYTES, message_bytes_max=bytes_max
@@ -86,6 +91,9 @@ class KafkaBroker:
         await asyncio.gather(*(one.close() for one in used))
         with self._admin_lock:
             self._admin = None
+        self._let_registry_go()
+
+    def _let_registry_go(self) -> None:
         if self._encoders is not None:
             self._encoders.close()
 

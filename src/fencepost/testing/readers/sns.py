@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Sequence
 
 from botocore.exceptions import ClientError
@@ -50,7 +51,8 @@ class SnsReader:
     def _subscribed(self, name: str) -> tuple[str, str]:
         """A topic and a queue of this name: the topic's ARN and the queue's URL."""
         topic = self._sns.create_topic(Name=name, Attributes={"FifoTopic": "true"} if self._fifo else {})["TopicArn"]
-        made = self._sqs.create_queue(QueueName=name, Attributes={"FifoQueue": "true"} if self._fifo else {})
+        short = f"reader-{zlib.crc32(name.encode()):08x}-{name[-60:]}"  # names of queues are shorter
+        made = self._sqs.create_queue(QueueName=short, Attributes={"FifoQueue": "true"} if self._fifo else {})
         queue = made["QueueUrl"]
         arn = self._sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
         raw = {"RawMessageDelivery": "true"}

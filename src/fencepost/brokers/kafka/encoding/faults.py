@@ -10,6 +10,7 @@ from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistr
 from fencepost.errors import (
     AccessDenied,
     ConfigurationError,
+    ConnectionLost,
     DeadlineExceeded,
     FencepostError,
     SchemaMissing,
@@ -36,6 +37,7 @@ REGISTRY_ERRORS: tuple[type[Exception], ...] = (
     OAuthTokenError,
     ValueError,  # the answer is not JSON
     TypeError,  # the answer is JSON of another kind
+    RuntimeError,  # it was closed meanwhile
     *_HTTP,
     *_NO_ADDRESS,
 )
@@ -62,6 +64,8 @@ def fault(error: Exception, doing: str, place: str, said: str) -> FencepostError
         return AccessDenied(what, remedy="check schema.registry.ssl.ca.location, and the certificate of the registry")
     if isinstance(error, _HTTP):
         return Unavailable(what, remedy="is it running? check schema.registry.url")
+    if isinstance(error, RuntimeError):
+        return ConnectionLost(what)
     if isinstance(error, OAuthTokenError):
         return Unavailable(what, remedy=_LOGIN)
     return ConfigurationError(what, remedy=_ADDRESS)

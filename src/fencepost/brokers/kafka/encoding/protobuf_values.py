@@ -58,12 +58,16 @@ class Values:
         if value is None:
             return None  # stands for a field that is not set
         inner = field.message_type
-        if inner is not None and inner.GetOptions().map_entry and isinstance(value, dict):
+        if inner is not None and inner.GetOptions().map_entry:
+            if not isinstance(value, dict):
+                raise _wrong(value, "a map")
             of_values = inner.fields_by_name["value"]
             return {key: _under(key, self._single, item, of_values) for key, item in value.items()}
-        if isinstance(value, list) and (inner is None or not inner.full_name.startswith(_WELL_KNOWN)):
-            return [_under(place, self._single, item, field) for place, item in enumerate(value)]
-        return self._single(value, field)
+        if not _is_repeated(field):
+            return self._single(value, field)
+        if not isinstance(value, list):
+            raise _wrong(value, "a repeated field")
+        return [_under(place, self._single, item, field) for place, item in enumerate(value)]
 
     def _single(self, value: Any, field: FieldDescriptor) -> Any:
         if field.message_type is not None:
@@ -78,6 +82,12 @@ def misfit_of(error: ParseError) -> Misfit:
     found = _PLACE.match(str(error))
     misfit = Misfit("it does not fit the schema by Protobuf's mapping of JSON")
     return misfit.under(found[1]) if found else misfit
+
+
+def _is_repeated(field: FieldDescriptor) -> bool:
+    """Older versions of the library know the label only, newer ones warn of it."""
+    known: bool = field.is_repeated if hasattr(field, "is_repeated") else field.label == FieldDescriptor.LABEL_REPEATED
+    return known
 
 
 def _wrong(value: Any, kind: str) -> Misfit:

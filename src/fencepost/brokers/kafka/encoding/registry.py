@@ -28,17 +28,14 @@ SERIALIZED = "serialized"
 
 
 class Registry:
-    """One registry. Raises ConfigurationError where its client does not take the options."""
+    """One registry. Raises ConfigurationError where its client does not take the options.
+
+    After ``close`` the next call connects again.
+    """
 
     def __init__(self, settings: EncoderSettings) -> None:
         self._settings = settings
-        try:
-            self._client: Any = SchemaRegistryClient(dict(settings.registry))
-        except _NOT_TAKEN as error:
-            raise ConfigurationError(
-                f"the schema registry's client does not take the settings: {settings.hide(str(error))}",
-                remedy="check those that begin with schema.registry.",
-            ) from None
+        self._made: Any = self._make()
 
     def check(self) -> None:
         """Ask it something that every user may ask. Raises FixError where it is no registry, or refuses us."""
@@ -77,7 +74,25 @@ class Registry:
 
     def close(self) -> None:
         """Close the connections. Never raises."""
-        self._client.close()
+        client, self._made = self._made, None
+        if client is not None:
+            client.close()
+
+    @property
+    def _client(self) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def _make(self) -> Any:
+        settings = self._settings
+        try:
+            return SchemaRegistryClient(dict(settings.registry))
+        except _NOT_TAKEN as error:
+            raise ConfigurationError(
+                f"the schema registry's client does not take the settings: {settings.hide(str(error))}",
+                remedy="check those that begin with schema.registry.",
+            ) from None
 
     def _ask(self, call: Callable[[], T], doing: str) -> T:
         try:

@@ -1,0 +1,137 @@
+"""SQS and SNS that are down, stuck, started again or do not let us in: a server of the tests' own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.errors import AccessDenied, DeadlineExceeded, FencepostError, RetryError, Unavailable
+from tests.brokers.aws_kit import LANE, OwnMoto, Queues, made, owner
+from tests.brokers.nats_kit import free_port, row, term
+from tests.services import url_of
+
+BOTH = pytest.mark.parametrize("service", ["sqs", "sns"])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnMoto]:
+    url_of("sns")  # where there is none, its program may be missing, too
+    one = OwnMoto(tmp_path_factory.mktemp("moto"))
+    try:
+        one.start()
+        yield one
+    finally:
+        one.kill()
+
+
+@BOTH
+async def test_a_server_that_is_not_there(service: str) -> None:
+    port = free_port()
+    broker = made(f"{service}://eu-west-1/?endpoint=http://127.0.0.1:{port}")
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match=f"127.0.0.1:{port}"):
+        await broker.open()
+    handoff = await broker.take_over(LANE, term())
+    with pytest.raises(Unavailable):
+        await handoff.publish([row(1)])
+    assert time.monotonic() - began < 5
+    await broker.close()
+
+
+@BOTH
+async def test_something_else_that_answers(service: str) -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example ESMTP\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as other:
+        port = other.sockets[0].getsockname()[1]
+        broker = made(f"{service}://eu-west-1/?endpoint=http://127.0.0.1:{port}", timeout_s=2)
+        with pytest.raises(FencepostError, match=f"is it an {service.upper()}"):
+            await broker.open()
+        await broker.close()
+
+
+@BOTH
+async def test_a_server_that_stops_answering(server: OwnMoto, service: str, fresh_name: str) -> None:
+    """B7: a deadline, what is waited for ends with the broker, and nothing hangs afterwards."""
+    broker = made(server.url(service), timeout_s=3)
+    handoff = await broker.take_over(LANE, term())
+    await handoff.publish([row(1, fresh_name)])
+    with server.stopped():
+        began = time.monotonic()
+        with pytest.raises(DeadlineExceeded, match=r"3 s|in time"):
+            await handoff.publish([row(2, fresh_name)])
+        assert 2.5 < time.monotonic() - began < 6
+        with pytest.raises(RetryError):
+            await handoff.publish([row(2, fresh_name)])
+        waiting = asyncio.ensure_future((await broker.take_over(LANE, term(2))).publish([row(2, fresh_name)]))
+        await asyncio.sleep(0.3)
+        await asyncio.wait_for(broker.close(), 2)
+        with pytest.raises(RetryError):
+            await asyncio.wait_for(waiting, 1)
+    async with owner(server.url(service)) as again:
+        assert (await again.publish([row(3, fresh_name)])).published
+
+
+async def test_a_batch_ends_in_its_time_and_says_how_far_it_came(server: OwnMoto, fresh_name: str) -> None:
+    """The relay's own deadline would leave everything in doubt."""
+    batch = [row(n, fresh_name) for n in range(1, 5000)]  # of one key: each message is a request of its own
+    async with owner(server.url("sqs"), publish_s=1.0) as handoff:
+        await handoff.publish(batch[:1])
+        began = time.monotonic()
+        outcome = await handoff.publish(batch[1:])
+        assert time.monotonic() - began < 1.6
+        assert 0 < len(outcome.published) < 4998
+        assert outcome.published == batch[1 : len(outcome.published) + 1]
+        assert (await handoff.publish(batch[-1:])).published
+
+
+@BOTH
+async def test_a_server_that_forgot_everything(server: OwnMoto, service: str, fresh_name: str) -> None:
+    """The topic waits for the next try, which makes its queue again; nothing is parked."""
+    async with owner(server.url(service)) as handoff:
+        await handoff.publish([row(1, fresh_name)])
+        server.kill()
+        with pytest.raises(RetryError):
+            await handoff.publish([row(2, fresh_name)])
+        server.start()
+    broker = made(server.url(service))
+    handoff = await broker.take_over(LANE, term())
+    await handoff.publish([row(2, fresh_name)])
+    server.kill()
+    server.start()
+    (failure,) = (await handoff.publish([row(3, fresh_name)])).failed
+    assert failure.whole_topic
+    assert (await handoff.publish([row(3, fresh_name)])).published
+    await broker.close()
+
+
+async def test_wrong_credentials(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    url_of("sns")
+    strict = OwnMoto(tmp_path_factory.mktemp("strict"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWRONG")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-hush")
+    try:
+        strict.start({"INITIAL_NO_AUTH_ACTION_COUNT": "0"})
+        for service in ("sqs", "sns"):
+            broker = made(strict.url(service))
+            with pytest.raises(AccessDenied, match="credentials") as caught:
+                await broker.open()
+            assert "hush" not in str(caught.value)
+            await broker.close()
+    finally:
+        strict.kill()
+
+
+async def test_one_queue_takes_what_several_lanes_send(server: OwnMoto, fresh_name: str) -> None:
+    """Clients that find a queue missing at the same moment make one."""
+    brokers = [made(server.url("sqs")) for _ in range(3)]
+    handoffs = [await broker.take_over(LANE, term(n)) for n, broker in enumerate(brokers)]
+    await asyncio.gather(*[h.publish([row(n, fresh_name, key=f"k{n}")]) for n, h in enumerate(handoffs)])
+    for broker in brokers:
+        await broker.close()
+    assert len(Queues(server.url("sqs")).messages(f"{fresh_name}.fifo")) == 3
