@@ -5,7 +5,7 @@ PYTHON ?= python3
 # The servers that the tests use; `dev/services --help` knows more.
 # DynamoDB's is built by cargo, in some minutes, once: where there is none, it is left out.
 DYNAMODB := $(if $(or $(shell command -v cargo),$(wildcard $(HOME)/.cargo/bin/cargo $(HOME)/.cache/fencepost/dynoxide-*)),dynamodb)
-SERVERS ?= postgresql mariadb nats kafka apicurio redis rabbitmq mqtt secantusdb mongo-java-server $(DYNAMODB)
+SERVERS ?= postgresql mariadb nats kafka apicurio redis rabbitmq mqtt sqs sns secantusdb mongo-java-server $(DYNAMODB)
 ARGS ?=
 # So many tests at a time; WORKERS=0 runs them in one process, as a debugger wants it.
 WORKERS ?= 3

@@ -1,5 +1,6 @@
 """ElasticMQ, which speaks SQS's protocol. Its jars come from Maven into a folder outside the tree."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -71,8 +72,9 @@ class ElasticMQ(Server):
         link = HTTPConnection(HOST, place.ports["client"], timeout=ANSWER_TIMEOUT_S)
         try:
             link.request("POST", "/", body="{}", headers=HEADERS)
-            return link.getresponse().status == 200
-        except HTTPException:
+            answer = link.getresponse()
+            return answer.status == 200 and isinstance(json.loads(answer.read()), dict)
+        except (HTTPException, ValueError):
             return False
         finally:
             link.close()

@@ -1,7 +1,7 @@
 """Moto, which speaks SNS's protocol, and SQS's for those who subscribe.
 
-It lives in an environment of its own outside the tree, because it brings what we do not need. It is not made for requests at the same
-time, so it gets them one by one.
+It lives in an environment of its own outside the tree, because it brings what we do not need. It is not made for
+requests at the same time, so it gets them one by one.
 """
 
 import os
@@ -20,6 +20,12 @@ ENVIRONMENT = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") /
 READY = ENVIRONMENT / "installed"
 # Its extra "server" brings what only other services need, which takes minutes.
 PACKAGES = (f"moto=={VERSION}", "flask==3.1.3", "flask-cors==6.0.5")
+# By the signature, which is not looked at, it knows which service is asked.
+HEADERS = {
+    "Content-Type": "application/x-www-form-urlencoded",
+    "Authorization": "AWS4-HMAC-SHA256 Credential=none/20300101/eu-west-1/sns/aws4_request, "
+    "SignedHeaders=host, Signature=none",
+}
 PROGRAM = """\
 import sys
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -58,11 +64,12 @@ class Moto(Server):
         return [Launch([str(ENVIRONMENT / "bin" / "python"), "-c", PROGRAM, HOST, str(place.ports["client"])])]
 
     def answers(self, place: Place) -> bool:
-        """It says what it has."""
+        """It says which topics it has."""
         link = HTTPConnection(HOST, place.ports["client"], timeout=ANSWER_TIMEOUT_S)
         try:
-            link.request("GET", "/?Action=ListTopics&Version=2010-03-31", headers={"Host": f"sns.{HOST}"})
-            return link.getresponse().status < 500
+            link.request("POST", "/", body="Action=ListTopics&Version=2010-03-31", headers=HEADERS)
+            answer = link.getresponse()
+            return answer.status == 200 and b"ListTopicsResponse" in answer.read()
         except HTTPException:
             return False
         finally:

@@ -21,6 +21,7 @@ from fencepost.testing.harness import Seen
 from fencepost.testing.readers.sqs import client, seen_in, taken
 from servers.moto import Moto
 from servers.ports import pick
+from servers.server import connection
 from servers.state import Place
 from tests.brokers.nats_kit import term
 
@@ -115,11 +116,11 @@ class Lossy:
         try:
             await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            writer.transport.abort()
+            forth.transport.abort()
             for copy in copies:
                 copy.cancel()
             await asyncio.gather(*copies, return_exceptions=True)
-            writer.transport.abort()
-            forth.transport.abort()
 
     async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65_536):
@@ -132,6 +133,7 @@ class Lossy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)  # sockets that were aborted are closed by the loop
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -165,7 +167,7 @@ class OwnMoto:
         return f"{service}://eu-west-1/?endpoint=http://127.0.0.1:{self.place.ports['client']}"
 
     def start(self, env: Mapping[str, str] | None = None) -> None:
-        """Start it and wait until it answers."""
+        """Start it and wait until it answers; where it has an environment of its own, until it listens."""
         (launch,) = self._server.launches(self.place)
         with self.place.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -174,7 +176,9 @@ class OwnMoto:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
-                if self._server.answers(self.place):
+                with connection(self.place.ports["client"]):
+                    pass
+                if env or self._server.answers(self.place):
                     return
             except OSError:
                 pass

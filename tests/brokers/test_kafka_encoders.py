@@ -31,6 +31,7 @@ from tests.brokers.registry_kit import (
     serialized,
     with_field,
 )
+from tests.brokers.test_kafka_publish import make_topic
 
 LATEST = "schema.registry.cache.latest.ttl.sec"
 
@@ -250,9 +251,12 @@ async def test_schema_files_are_registered_where_creating_is_allowed(
     named = {topic: str(path) for topic, path in zip(topics, files, strict=True)}
     given = settings(registry_url, {topics[0]: "avro", "*.proto": "protobuf"}, schema_files=named)
     batch = [order(n, topic) for n, topic in enumerate(topics)]
+    make_topic(kafka_url, f"fencepost.receipts.{fresh_name}", cleanup_policy="compact")
     async with opened(kafka_url, given, create=False) as kafka:
         with pytest.raises(SchemaMissing):
             await kafka.rehearse(Lane(fresh_name))  # type: ignore[attr-defined]
+        found = await failures(kafka, fresh_name, batch)
+        assert all(isinstance(failure.error, SchemaMissing) for failure in found)
     async with opened(kafka_url, given) as kafka:
         await kafka.rehearse(Lane(fresh_name))  # type: ignore[attr-defined]
         assert (await publish(kafka, fresh_name, batch)).published == batch

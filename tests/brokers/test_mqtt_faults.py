@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.brokers.mqtt.link import Link
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.errors import (
     AccessDenied,
@@ -121,8 +122,18 @@ async def test_the_second_server_of_a_list_is_used(server: OwnServer, fresh_name
         assert len((await handoff.publish(rows(3))).published) == 3
 
 
-async def test_an_attempt_to_connect_that_is_broken_off_leaves_nothing_open(fresh_name: str) -> None:
-    ended = asyncio.Event()
+@pytest.mark.parametrize("delay_s", [0.0, 0.3])
+async def test_an_attempt_to_connect_that_is_broken_off_leaves_nothing_open(
+    fresh_name: str, monkeypatch: pytest.MonkeyPatch, delay_s: float
+) -> None:
+    """In the middle of the server's answer, or of the thread in which the library connects."""
+    ended, connect = asyncio.Event(), Link._connect_blocking
+
+    def slowly(link: Link) -> None:
+        time.sleep(delay_s)
+        connect(link)
+
+    monkeypatch.setattr(Link, "_connect_blocking", slowly)
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

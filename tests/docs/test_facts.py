@@ -9,6 +9,7 @@ from typing import Any
 
 import fencepost
 from fencepost import errors, events
+from fencepost.aws.publishing import encode as publishing
 from fencepost.brokers.file import settings as file
 from fencepost.brokers.http import settings as http
 from fencepost.brokers.kafka import settings as kafka
@@ -16,7 +17,9 @@ from fencepost.brokers.mqtt import settings as mqtt
 from fencepost.brokers.nats import settings as nats
 from fencepost.brokers.rabbitmq import settings as rabbitmq
 from fencepost.brokers.redis import settings as redis
+from fencepost.brokers.sns import settings as sns
 from fencepost.brokers.sql import settings as inbox
+from fencepost.brokers.sqs import settings as sqs
 from fencepost.cli.program import program
 from fencepost.envelope import Format, envelope
 from fencepost.message import KEY_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, TYPE_CHARACTERS_MAX, Stored
@@ -160,6 +163,16 @@ def test_every_setting_of_http_with_its_default() -> None:
     usual = http.Settings()
     given = {field.name: getattr(usual, field.name) for field in dataclasses.fields(usual)}
     assert rows == {name: shown(value) if value else "none" for name, value in given.items()}
+
+
+def test_every_setting_of_sqs_and_sns_with_its_default() -> None:
+    for name, kind in (("SQS", sqs.Settings), ("SNS", sns.Settings)):
+        rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / f"{name.lower()}.md", f"{name} setting")}
+        given = {field.name: field.default for field in dataclasses.fields(kind)}
+        usual = {name: "none" if value == "" else shown(value) for name, value in given.items()}
+        assert rows == usual | {"fifo": "`true`"}
+    named = {names_in(row[0])[0] for row in table_rows(DOCS / "sqs.md", "SQS attribute")}
+    assert named == {publishing.HEADERS, publishing.TOMBSTONE, publishing.BODY, publishing.TOPIC}
 
 
 def test_every_setting_of_files_with_its_default() -> None:

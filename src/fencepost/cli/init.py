@@ -62,6 +62,7 @@ url = {database}
 #   kafka://host:9092         exactly-once; readers use isolation.level=read_committed
 #   redis://host:6379/0       streams; exactly-once, as far as the server keeps what it was given
 #   inbox+postgresql://...    a table of the consumer's database (also inbox+mariadb, inbox+sqlite); exactly-once
+#   sqs://eu-west-1/   sns://eu-west-1/   Amazon's; credentials as for dynamodb; a repeat is recognised for 5 minutes
 #   https://host/{{topic}}      webhooks; at least once
 #   file:///folder/{{topic}}.jsonl   stdout:   JSON lines; at least once
 url = {broker}

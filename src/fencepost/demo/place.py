@@ -119,9 +119,13 @@ def _stage(setup: Setup, clock: Clock) -> Stage:
         from fencepost.demo.file_stage import FileStage
 
         return FileStage(options, setup.topic, clock)
+    if name in {"sqs", "sns"}:
+        from fencepost.demo.aws_stage import AwsStage
+
+        return AwsStage(options, name, setup.topic, clock)
     if name == "sql":
         from fencepost.demo.sql_stage import SqlStage
 
         return SqlStage(options, setup.topic, clock)
-    known = "inbox+..., nats, kafka, redis, rabbitmq, mqtt, http, file"
+    known = "inbox+..., nats, kafka, redis, rabbitmq, mqtt, sqs, sns, http, file"
     raise ConfigurationError("the demonstration does not know this broker", remedy=f"it takes {known}")

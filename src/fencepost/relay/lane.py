@@ -386,8 +386,10 @@ class LaneRun:
 
 
 async def _cancel(future: asyncio.Future[Any]) -> None:
-    """End a task and take its result, whatever it is. A library may swallow a cancellation, so it is repeated."""
-    while not future.done():
-        future.cancel()
-        await asyncio.wait([future], timeout=_CANCEL_AGAIN_S)
-    await asyncio.gather(future, return_exceptions=True)
+    """End a task and take its result, whatever it is. A library may swallow a cancellation, so it is told twice."""
+    future.cancel()
+    again = asyncio.get_running_loop().call_later(_CANCEL_AGAIN_S, future.cancel)
+    try:
+        await asyncio.gather(future, return_exceptions=True)
+    finally:
+        again.cancel()

@@ -187,11 +187,11 @@ class Relay:
         Of several brokers one that can be used is enough to begin.
         """
         brokers = [self._open_outlet(outlet) for outlet in self._outlets]
-        results = await asyncio.gather(self._open_leases(), self._try_source(), *brokers, return_exceptions=True)
+        results = await asyncio.gather(*brokers, self._open_leases(), self._try_source(), return_exceptions=True)
         errors = [e for e in results if isinstance(e, BaseException)]
-        opened = [c for c in results[2:] if isinstance(c, Capabilities)]
+        opened = [c for c in results if isinstance(c, Capabilities)]
         if opened:
-            errors = [e for e in errors if not isinstance(e, RetryError) or e in results[:2]]
+            errors = [e for e in errors if not isinstance(e, RetryError) or e in results[len(brokers) :]]
         for error in sorted(errors, key=lambda e: isinstance(e, RetryError)):  # what a person must mend comes first
             raise error
         return opened

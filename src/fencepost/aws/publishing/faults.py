@@ -154,6 +154,8 @@ def _of_code(code: str, text: str, server: Server, status: int = 0) -> Fault:
         return Fault(About.SERVICE, kind(text, remedy=remedy.format(one=server.one)))
     if status >= 500:
         return Fault(About.SERVICE, ConnectionLost(text))
+    if code.isdigit() and status in {401, 403}:
+        return Fault(About.SERVICE, AccessDenied(text, remedy=_CREDENTIALS))
     if not code or code.isdigit():  # the services themselves have names for their errors
         return Fault(About.SERVICE, FixError(text, remedy=_OTHER.format(one=server.one)))
     return Fault(About.PLACE, FixError(text))

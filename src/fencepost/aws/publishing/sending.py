@@ -27,7 +27,7 @@ from fencepost.ports import Failure, Outcome
 ENTRIES_MAX = 10
 """Messages of one request."""
 
-_BEGIN_SHARE = 0.6
+_BEGIN_SHARE = 0.3
 """Of the time of a batch: in the rest what has begun is answered."""
 
 Chain = deque[tuple[Stored, Entry]]

@@ -86,7 +86,7 @@ def _database_route(url: str) -> Route:
     if name == "redis":
         return _redis_route(url)
     if name == "dynamodb":
-        return _dynamodb_route(url)
+        return _aws_route(url)
     if name in {"mariadb", "mysql"}:
         return _mariadb_route(url)
     if name in {"mongodb", "mongodb-embedded"}:
@@ -120,7 +120,7 @@ def _redis_route(url: str) -> Route:
     return Route(url, _addresses(url, _PORTS["redis"]))
 
 
-def _dynamodb_route(url: str) -> Route:
+def _aws_route(url: str, _: Mapping[str, object] | None = None) -> Route:
     endpoint = _ENDPOINT.search(url)
     if endpoint is None or not endpoint[1].startswith("http://"):
         return Route(why_not="only a server of one's own, without TLS, is reached through a proxy")
@@ -145,8 +145,8 @@ async def route_to_broker(config: Config) -> Route:
         if url.startswith(("amqps:", "mqtts:")) or any(key.startswith("tls_") for key in settings):
             return Route(why_not="TLS does not accept a proxy")
         return Route(url, _addresses(url, _PORTS[name]))
-    if name == "http":
-        return _http_route(url, settings)
+    if name in _HTTP_ROUTES:
+        return _HTTP_ROUTES[name](url, settings)
     if name == "sql":
         inbox, _, database = url.partition("+")
         route = _database_route(database)
@@ -158,6 +158,13 @@ def _http_route(url: str, settings: Mapping[str, object]) -> Route:
     if url.startswith("https") or any(key.startswith("targets.") for key in settings):
         return Route(why_not="only one target, without TLS, is reached through a proxy")
     return Route(url, _addresses(url, 80))
+
+
+_HTTP_ROUTES: Mapping[str, Callable[[str, Mapping[str, object]], Route]] = {
+    "http": _http_route,
+    "sns": _aws_route,
+    "sqs": _aws_route,
+}
 
 
 def _kafka_route(url: str, settings: Mapping[str, object]) -> Route:

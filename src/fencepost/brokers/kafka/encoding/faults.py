@@ -53,6 +53,13 @@ _ADDRESS = (
 )
 
 
+def words(error: Exception) -> str:
+    """What an error says; some answers give no reason at all."""
+    if isinstance(error, SchemaRegistryError):
+        return f"{error.error_message or 'no reason is given'} (HTTP status {error.http_status_code})"
+    return str(error) or type(error).__name__
+
+
 def fault(error: Exception, doing: str, place: str, said: str) -> FencepostError:
     """The error to raise. ``said`` is what the error says, without any secret."""
     what = f"the schema registry {place}, while {doing}: {said}"

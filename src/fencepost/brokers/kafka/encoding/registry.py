@@ -11,7 +11,7 @@ from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegi
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import DecodeError
 
-from fencepost.brokers.kafka.encoding.faults import REGISTRY_ERRORS, fault
+from fencepost.brokers.kafka.encoding.faults import REGISTRY_ERRORS, fault, words
 from fencepost.brokers.kafka.encoding.settings import EncoderSettings
 from fencepost.errors import ConfigurationError
 
@@ -99,7 +99,7 @@ class Registry:
             return call()
         except REGISTRY_ERRORS as error:
             settings = self._settings
-            raise fault(error, doing, settings.place, settings.hide(str(error))) from None
+            raise fault(error, doing, settings.place, settings.hide(words(error))) from None
 
 
 class OneVersion:
