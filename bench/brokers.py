@@ -22,6 +22,8 @@ MODULES = {
     "sql": "inbox_table",
     "rabbitmq": "rabbitmq_queue",
     "redis": "redis_streams",
+    "sns": "aws_requests",
+    "sqs": "aws_requests",
 }
 """By the name of the broker's plug-in."""
 Say = Callable[[str], None]

@@ -111,7 +111,7 @@ WIDE = 12345678901234567890123456
     ],
 )
 def test_values_of_avro(schema: Any, text: str, value: Any) -> None:
-    """Cases E3, E10: numbers, bytes, texts, times, unions; nothing is rounded, cut off or guessed."""
+    """Numbers, bytes, texts, times, unions; nothing is rounded, cut off or guessed."""
     record = {"type": "record", "name": "R", "fields": [{"name": "f", "type": schema}]}
     found = through_avro(record, f'{{"f": {text}}}')["f"]
     assert found == value
@@ -283,7 +283,7 @@ def read_back(body: bytes) -> dict[str, Any]:
     ],
 )
 def test_values_of_protobuf(protobuf: Encoder, text: str, value: dict[str, Any]) -> None:
-    """Cases E3, E10."""
+    """As a program reads them that was compiled with the schema."""
     assert read_back(protobuf.encode(payload(text))) == value
 
 

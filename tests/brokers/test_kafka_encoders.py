@@ -95,7 +95,7 @@ async def test_each_topic_has_its_encoder(kafka_url: str, registry_url: str, fre
 
 
 async def test_tombstones_stay_null_and_json_null_is_none(kafka_url: str, registry_url: str, fresh_name: str) -> None:
-    """Case E6: a payload `null` is a value of a schema that allows it, and no tombstone."""
+    """Case E7: a payload `null` is a value of a schema that allows it, and no tombstone."""
     register(registry_url, fresh_name, ["null", ORDER])
     batch = [message(0, fresh_name, payload=None), order(1, fresh_name, None), order(2, fresh_name)]
     async with opened(kafka_url, settings(registry_url, {fresh_name: "avro"})) as kafka:
@@ -110,7 +110,7 @@ async def test_tombstones_stay_null_and_json_null_is_none(kafka_url: str, regist
 
 
 async def test_a_payload_that_does_not_fit_is_parked_alone(kafka_url: str, registry_url: str, fresh_name: str) -> None:
-    """Cases E2, E3: the reason names the field, and no value; everything else goes on."""
+    """The reason names the field, and no value; everything else goes on."""
     register(registry_url, fresh_name, ORDER)
     secret = "4111 1111"
     batch = [
@@ -154,7 +154,7 @@ async def test_a_new_version_is_taken_while_the_relay_runs(kafka_url: str, regis
 
 
 async def test_a_registry_that_is_down_parks_nothing(kafka_url: str, door: Gate, fresh_name: str) -> None:
-    """Case F1: the topics with an encoder wait, all of them together with one request; the others go on."""
+    """The topics with an encoder wait, all of them together with one request; the others go on."""
     one, two, plain = f"{fresh_name}.1", f"{fresh_name}.2", f"{fresh_name}-plain"
     async with opened(kafka_url, settings(door.url, {f"{fresh_name}.*": "avro"})) as kafka:
         door.open, door.requests = False, 0
@@ -209,7 +209,7 @@ async def test_a_schema_of_another_kind_is_refused(kafka_url: str, registry_url:
 
 
 async def test_wrong_credentials_are_told_at_the_start(kafka_url: str, door: Gate, fresh_name: str) -> None:
-    """Case J5: without the password in any text."""
+    """Without the password in any text."""
     door.user_info = "relay:correct-horse"
     login = "schema.registry.basic.auth.user.info"
     async with opened(kafka_url, settings(door.url, {fresh_name: "avro"}, **{login: door.user_info})):
@@ -310,7 +310,7 @@ async def test_a_protobuf_schema_that_comes_as_text_is_told(kafka_url: str, regi
 
 
 async def test_a_large_batch_and_what_kafka_refuses_of_it(kafka_url: str, registry_url: str, fresh_name: str) -> None:
-    """A message that is too large once it is encoded is named as it came."""
+    """Case E1: a message that is too large once it is encoded is named as it came."""
     register(registry_url, fresh_name, ORDER)
     large = order(700, fresh_name, {**PLACED, "note": "x" * 1_100_000})
     batch = [*(order(n, fresh_name) for n in range(700)), large]

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from fencepost.brokers.kafka import broker
 from fencepost.brokers.kafka.handoff import KafkaHandoff
 from fencepost.brokers.kafka.pair import transactional_ids
+from fencepost.brokers.kafka.publisher import Publisher
 from fencepost.errors import Fenced, FixError, SchemaMissing, Unavailable
 from fencepost.ports import Broker, Handoff, Lane, Term
 from fencepost.receipt import RECEIPTS_KEPT, digest
@@ -277,6 +278,7 @@ async def test_a_handoff_closed_in_the_middle_leaves_nothing_open(kafka_url: str
 
 def begin_and_send(handoff: Handoff, topic: str) -> None:
     assert isinstance(handoff, KafkaHandoff)
+    assert isinstance(handoff._publisher, Publisher)
     producer = handoff._publisher._pair.begin()
     producer.produce(topic, b"never seen")
     assert producer.flush(10) == 0

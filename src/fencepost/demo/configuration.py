@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from fencepost import plugins
 from fencepost.config import Config
+from fencepost.config.records import BrokerConfig
 from fencepost.config.secrets import looks_secret
 from fencepost.ports import BrokerOptions
 
@@ -50,7 +51,8 @@ class Setup:
 
     def broker(self) -> BrokerOptions:
         """What the plug-in of the broker that is spoken to would be told."""
-        settings = {name: v for name, v in self._sections["broker"].items() if name not in {"url", "timeout_s"}}
+        known = {field.name for field in dataclasses.fields(BrokerConfig)}
+        settings = {name: v for name, v in self._sections["broker"].items() if name not in known}
         url = plugins.spoken(str(self._sections["broker"]["url"]))
         return BrokerOptions(url=url, source="/demo", settings=settings)
 

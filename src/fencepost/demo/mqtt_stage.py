@@ -67,7 +67,7 @@ class MqttStage:
                     await self._clock.sleep(0.01)
         except (OSError, TimeoutError) as error:
             raise Unavailable(
-                f"the MQTT server cannot be reached, or lets nobody subscribe: {error or 'no answer'}",
+                f"the MQTT server cannot be reached, or lets nobody subscribe: {str(error) or 'no answer'}",
                 remedy="check --broker, or [broker] of the file that --config names",
             ) from error
 

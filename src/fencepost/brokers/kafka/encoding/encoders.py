@@ -60,7 +60,7 @@ class Encoders:
 
         self._registry, self._forms = registry.Registry(settings), forms
         self._lock = Lock()  # one look-up at a time, whose answer the others take
-        self._known: dict[str, _Known] = {}
+        self._known: dict[tuple[str, str], _Known] = {}
         self._kinds: dict[str, str] = {}
         self._registered: set[str] = set()
 
@@ -110,7 +110,7 @@ class Encoders:
         if kind == NONE or message.payload is None:
             return None
         subject, now = self._settings.subject(message.topic, message.type), self._clock.monotonic()
-        known = self._known.get(subject)
+        known = self._known.get((subject, kind))
         if known is not None and now - known.looked_up < self._settings.latest_s:
             return known.encoder
         try:
@@ -146,18 +146,18 @@ class Encoders:
     def _again(self, subject: str, topic: str, kind: str, since: float) -> Encoder:
         """Look a subject up, unless another lane has done that after ``since``."""
         with self._lock:
-            known = self._known.get(subject)
+            known = self._known.get((subject, kind))
             if known is not None and known.looked_up >= since and known.confirmed:
                 return known.encoder
             try:
                 self._register(subject, topic, kind)
                 encoder = self._look_up(subject, kind)
             except FixError:
-                self._known.pop(subject, None)
+                self._known.pop((subject, kind), None)
                 raise
             if len(self._known) >= _TOPICS_KEPT_MAX:
                 self._known.clear()
-            self._known[subject] = _Known(encoder, self._clock.monotonic())
+            self._known[subject, kind] = _Known(encoder, self._clock.monotonic())
             return encoder
 
     def _register(self, subject: str, topic: str, kind: str) -> None:
@@ -168,7 +168,7 @@ class Encoders:
 
     def _look_up(self, subject: str, kind: str) -> Encoder:
         latest = self._registry.latest(subject, kind)
-        known = self._known.get(subject)
+        known = self._known.get((subject, kind))
         if known is not None and known.encoder.version == self._forms.name_of(subject, latest):
             return known.encoder
         return self._forms.encoder(kind, subject, latest, self._registry, drops_unknown=self._settings.drops_unknown)
@@ -212,7 +212,7 @@ class _Encoding:
             try:
                 body = encoder.encode(message)
             except Misfit:
-                encoder = self._encoders.newer(message, self._began)
+                encoder = self._newer(message)
                 body = encoder.encode(message)
         except Misfit as misfit:
             what = f"the payload does not fit {encoder.version}: {misfit}"
@@ -223,6 +223,15 @@ class _Encoding:
         """A registry that does not answer is not asked again for each subject of the batch."""
         try:
             return self._encoders.of(message, self._unanswered)
+        except RetryError as error:
+            self._unanswered = error
+            raise
+
+    def _newer(self, message: Stored) -> Encoder:
+        if self._unanswered is not None:
+            raise self._unanswered
+        try:
+            return self._encoders.newer(message, self._began)
         except RetryError as error:
             self._unanswered = error
             raise
