@@ -33,8 +33,10 @@ class Report:
     """What was found. The counts are of messages; the examples are the first few of each kind, one line each.
 
     ``published`` counts everything that was read, repeats too. A repeat is counted as ``repeated`` only, whatever its
-    order; ``unmarked`` are those of them that did not say so. ``out_of_order`` counts messages whose version is not above every earlier one of their key in the same
-    stream. ``unknown`` was read and never committed: rolled back, or from somewhere else.
+    order; ``unmarked`` counts those that did not say so: of the copies of a message all but one must. Which one may
+    arrive last: an owner that was paused in the middle of a request sent the first one. ``out_of_order`` counts
+    messages whose version is not above every earlier one of their key in the same stream. ``unknown`` was read and
+    never committed: rolled back, or from somewhere else.
     """
 
     committed: int
@@ -54,8 +56,8 @@ class Report:
     def __str__(self) -> str:
         marked = f" ({self.repeated - self.unmarked} said so)" if self.repeated else ""
         counts = (
-            f"committed {self.committed}, published {self.published}, lost {self.lost}, repeated {self.repeated}{marked}, "
-            f"out of order {self.out_of_order}, unknown {self.unknown}"
+            f"committed {self.committed}, published {self.published}, lost {self.lost}, "
+            f"repeated {self.repeated}{marked}, out of order {self.out_of_order}, unknown {self.unknown}"
         )
         return "\n  ".join([counts, *self.examples])
 
@@ -71,9 +73,13 @@ def compare(committed: Iterable[Entry], streams: Iterable[Iterable[Entry]]) -> R
     return judge.report()
 
 
+_NOT, _MARKED, _BARE = range(3)
+"""What has arrived of a message: nothing, copies with the mark only, one without it too."""
+
+
 class _Judge:
     def __init__(self, committed: Iterable[Entry]) -> None:
-        self._arrived: dict[str, bool] = {entry.id: False for entry in committed}
+        self._arrived = {entry.id: _NOT for entry in committed}
         self._published = 0
         self._repeated = _Kind("repeated")
         self._unmarked = 0
@@ -88,12 +94,13 @@ class _Judge:
             before = arrived.get(entry.id)
             if before is None:
                 self._unknown.add(_line(entry))
-            elif before:
+                continue
+            if before != _NOT:
                 self._repeated.add(_line(entry))
-                self._unmarked += not entry.marked
+                self._unmarked += before == _BARE and not entry.marked
             else:
-                arrived[entry.id] = True
                 self._order(entry, highest)
+            arrived[entry.id] = _BARE if before == _BARE or not entry.marked else _MARKED
 
     def _order(self, entry: Entry, highest: dict[Hashable, int]) -> None:
         if entry.key is None or entry.version is None:
@@ -105,7 +112,7 @@ class _Judge:
             self._out_of_order.add(f"{_line(entry)} after version {last}")
 
     def report(self) -> Report:
-        lost = sum(1 for arrived in self._arrived.values() if not arrived)
+        lost = sum(1 for arrived in self._arrived.values() if arrived == _NOT)
         return Report(
             committed=len(self._arrived),
             published=self._published,
@@ -123,7 +130,7 @@ class _Judge:
         )
 
     def _lost(self) -> Iterator[str]:
-        return (message_id for message_id, arrived in self._arrived.items() if not arrived)
+        return (message_id for message_id, arrived in self._arrived.items() if arrived == _NOT)
 
 
 class _Kind:

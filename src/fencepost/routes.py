@@ -87,6 +87,13 @@ class Router:
             )
         return topic
 
+    def keeps_together(self, message: Stored) -> bool:
+        """Whether all messages of this one's topic go to the same place."""
+        if self._hook is not None:
+            return False
+        template = self._destination(message).topic or ""
+        return all(place[1] == "topic" for place in _PLACE.finditer(template))
+
     def _destination(self, message: Stored) -> Destination:
         if self._hook is not None and (found := self._asked(self._hook, message)) is not None:
             return found

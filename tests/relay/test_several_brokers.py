@@ -12,8 +12,17 @@ from fencepost.brokers import memory as memory_broker
 from fencepost.databases import memory as memory_database
 from fencepost.elections import memory as memory_election
 from fencepost.errors import AccessDenied, Unavailable
-from fencepost.events import CircuitOpened, LeaseAcquired, MessageParked, OwnerFenced, RelayStarted
-from fencepost.ports import BrokerOptions, DatabaseOptions, Lane, LeaseOptions, Term
+from fencepost.events import (
+    CircuitOpened,
+    LeaseAcquired,
+    MessageFailed,
+    MessageParked,
+    OwnerFenced,
+    RelayStarted,
+    TopicHeld,
+)
+from fencepost.message import Stored
+from fencepost.ports import BrokerOptions, DatabaseOptions, Failure, Lane, LeaseOptions, Term
 from fencepost.relay import Outlet, Relay, RelayOptions
 from fencepost.relay.routing import Addressing
 from fencepost.routes import Router, Rule
@@ -172,3 +181,29 @@ async def test_a_message_that_cannot_be_addressed_is_parked_and_the_others_go_ou
     assert parked.message_id == bad.id
     assert "needs its key" in parked.cause
     assert two.all_of(two.main) == {"of.k": [good[0].id], "t": [good[1].id]}
+
+
+async def test_a_place_in_trouble_behind_a_route_holds_its_topic_or_only_the_key() -> None:
+    """Whole topics where they go to one place; of a topic that goes to many, the others may be well."""
+    two = Two()
+    relay = two.relay()
+    broker = relay._outlets[0].broker
+    inner = broker._broker  # type: ignore[attr-defined]
+    usual = inner.failure
+
+    def failure(message: Stored) -> Failure | None:
+        if message.topic in {"t", "of.k1"}:
+            return Failure(message, Unavailable("the place is down"), whole_topic=True)
+        result: Failure | None = usual(message)
+        return result
+
+    inner.failure = failure
+    async with running(relay):
+        two.world.commit("a")
+        waiting, *_ = two.world.commit("k1", topic="keyed")
+        two.world.commit("k2", topic="keyed")
+        await two.world.until(lambda: bool(two.world.seen(TopicHeld)) and "of.k2" in two.all_of(two.main))
+    assert {e.topic for e in two.world.seen(TopicHeld) if isinstance(e, TopicHeld)} == {"t"}
+    failed = [e for e in two.world.seen(MessageFailed) if isinstance(e, MessageFailed)]
+    assert {e.message_id for e in failed} == {waiting.id}
+    assert not two.world.seen(MessageParked)

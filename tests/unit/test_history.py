@@ -148,3 +148,10 @@ def test_repeats_that_say_so_are_counted_apart() -> None:
     assert (report.repeated, report.unmarked) == (2, 1)
     assert "repeated 2 (1 said so)" in str(report)
     assert not report.clean
+
+
+def test_the_first_copy_that_was_sent_may_be_the_last_that_arrives() -> None:
+    late = compare([Entry("a")], [[Entry("a", marked=True), Entry("a"), Entry("a", marked=True)]])
+    assert (late.repeated, late.unmarked) == (2, 0)
+    twice = compare([Entry("a")], [[Entry("a", marked=True), Entry("a"), Entry("a")]])
+    assert (twice.repeated, twice.unmarked) == (2, 1)

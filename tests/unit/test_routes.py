@@ -10,7 +10,7 @@ from fencepost import app
 from fencepost.config import Config, ConfigurationErrors, RouteConfig, load, masked, scrubber
 from fencepost.errors import ConfigurationError, ParkError
 from fencepost.message import Stored
-from fencepost.routes import Destination, Router, Rule, unusable
+from fencepost.routes import Destination, Hook, Router, Rule, unusable
 
 ID = "018f2f6e-6c63-7cc4-8c1a-5f0f3ac01d2e"
 ORDER = Stored(1, ID, "orders", "order-1", 1, "order.placed", b"{}", "application/json", {"tenant": "acme"}, 0)
@@ -109,6 +109,17 @@ def test_a_function_that_fails_sets_its_message_aside(topic: str, words: str) ->
     assert router.broker_of(message) == "main"
     with pytest.raises(ParkError, match=words):
         router.topic_of(message)
+
+
+def test_whether_a_topic_goes_to_one_place() -> None:
+    def together(template: str | None, asked: Hook | None = None) -> bool:
+        return Router([Rule("*", topic=template)], asked).keeps_together(ORDER)
+
+    assert together(None)
+    assert together("all.{topic}")
+    assert not together("{header.tenant}.{topic}")
+    assert not together("{topic}.{key}")
+    assert not together(None, hook)
 
 
 # -- the configuration -------------------------------------------------------------------------------------------------

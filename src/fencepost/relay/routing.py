@@ -7,6 +7,7 @@ message never goes to a broker that it was not routed to, and a broker that is d
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from fencepost.errors import ParkError
 from fencepost.message import Stored
@@ -56,8 +57,13 @@ class _Addressed:
         own = {message.position: message for message in batch}
         return Outcome(
             [own[m.position] for m in outcome.published],
-            [Failure(own[f.message.position], f.error) for f in outcome.failed],
+            [self._own(failure, own[failure.message.position]) for failure in outcome.failed],
         )
+
+    def _own(self, failure: Failure, message: Stored) -> Failure:
+        """The same of the message as the outbox has it. Where its topic goes to several places, others may be well."""
+        whole = failure.whole_topic and self._router.keeps_together(message)
+        return replace(failure, message=message, whole_topic=whole)
 
     async def close(self) -> None:
         await self._handoff.close()
