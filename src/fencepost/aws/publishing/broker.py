@@ -16,7 +16,7 @@ from fencepost.calls import Calls
 from fencepost.envelope import Format
 from fencepost.errors import ConnectionLost, FencepostError, ParkError, Unavailable
 from fencepost.message import Stored
-from fencepost.ports import BrokerOptions, Capabilities, Delivery, Failure, Lane, Outcome, Term
+from fencepost.ports import BrokerOptions, Capabilities, Delivery, Lane, Outcome, Term
 from fencepost.receipt import Receipts
 
 BATCH_MAX = 500
@@ -50,7 +50,7 @@ class AwsBroker:
         )
 
     async def prepare(self, lane: Lane, topics: Collection[str] = ()) -> None:
-        """See Broker. Finds the places of these topics, or makes them; a topic that cannot have one is left to publish."""
+        """See Broker. Finds the places of these topics, or makes them; what has none is left to ``publish``."""
         await self._ready()
         for name in self._names(topics):
             try:
