@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -75,6 +77,48 @@ async def test_a_server_that_stops_answering(server: OwnMoto, service: str, fres
             await asyncio.wait_for(waiting, 1)
     async with owner(server.url(service)) as again:
         assert (await again.publish([row(3, fresh_name)])).published
+
+
+async def test_a_server_that_is_slower_than_our_patience_gets_less_at_once(fresh_name: str) -> None:
+    """One request at a time, so slowly that sixteen of them never end in time: what it has done counts all the same."""
+    turn, ends = asyncio.Lock(), asyncio.Event()
+    served: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while not ends.is_set():
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+                request = json.loads(await reader.readexactly(length))
+                answer = {"QueueUrl": "http://queue"}
+                if "Entries" in request:
+                    async with turn:  # it works on what was given up, too
+                        await asyncio.sleep(0.2)
+                    served.append(request["Entries"][0]["Id"])
+                    answer = {"Successful": [{"Id": e["Id"]} for e in request["Entries"]]}  # type: ignore[dict-item]
+                body = json.dumps(answer).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"sqs://eu-west-1/?endpoint=http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    broker, waiting = made(url, publish_s=0.7), [row(n, fresh_name, key=f"k{n}") for n in range(100)]
+    for token in range(20):
+        handoff = await broker.take_over(LANE, term(token))
+        with suppress(RetryError):
+            outcome = await handoff.publish(waiting)
+            waiting = [m for m in waiting if m not in outcome.published]
+        await handoff.close()
+        if not waiting:
+            break
+    assert not waiting
+    assert len(served) < 40  # ten would do
+    await broker.close()
+    server.close()
+    await asyncio.sleep(0.3)
 
 
 async def test_a_batch_ends_in_its_time_and_says_how_far_it_came(server: OwnMoto, fresh_name: str) -> None:

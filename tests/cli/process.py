@@ -90,12 +90,24 @@ def running(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) ->
     """Start the command; it does not outlive the block."""
     output = cwd / f"output-{time.monotonic_ns()}.txt"
     with output.open("wb") as opened:
-        process = subprocess.Popen([*COMMAND, *arguments], cwd=cwd, env=environment(env), stdout=opened, stderr=opened)
+        process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=cwd,
+            env=environment(env),
+            stdout=opened,
+            stderr=opened,
+            preexec_fn=_hear_interrupts,  # noqa: PLW1509 - nothing else runs in the child before the program does
+        )
     try:
         yield Running(process, output)
     finally:
         process.kill()
         process.wait()
+
+
+def _hear_interrupts() -> None:
+    """What a shell starts in the background ignores SIGINT, and hands that on to whatever it starts itself."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def configuration(folder: Path, *, database: str, broker: str, name: str = "clitest", more: str = "") -> None:

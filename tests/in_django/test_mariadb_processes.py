@@ -53,7 +53,7 @@ assert parked.retry(ids) == ids and parked.retry(ids) == []
 found = PendingMessage.objects.order_by("seq")
 print([MySQLdb.version_info[:2] > (2,), [(m.key, m.version, bytes(m.payload)) for m in found]])
 """
-ADDED = [("50%", 2, b"1"), (None, None, b"2"), ("50%", 3, b"3"), ("50%", 7, b"5"), ("50%", 1, b"\x00%s")]
+ADDED = [("50%", 2, b"1"), (None, None, b"2"), ("50%", 3, b"3"), ("50%", 7, b"5"), ("50%", 8, b"\x00%s")]
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from fencepost.ports import BrokerOptions
 _PAGE = 10
 _ANSWER_S = 10.0
 _POLL_S = 0.05
+_PUBLISH_S = 0.7
 _EMPTY = 3
 """So many empty answers in a row: the queue is empty."""
 
@@ -50,8 +51,8 @@ class AwsStage:
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """See Stage."""
-        return {}
+        """See Stage. The lease is short here, so a batch must be."""
+        return {"publish_s": _PUBLISH_S}
 
     async def create(self) -> None:
         """See Stage: make the queue; subscribe it to the topic, where there is one."""

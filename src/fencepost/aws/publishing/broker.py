@@ -35,6 +35,7 @@ class AwsBroker:
         self._encoder = Encoder(options.envelope(PREFIX, usual=Format.CLOUDEVENTS_STRUCTURED), settings)
         self._opening = asyncio.Lock()
         self._handoffs: set[AwsHandoff] = set()
+        self._at_once: dict[Lane, int] = {}
 
     async def open(self) -> Capabilities:
         """See Broker."""
@@ -90,6 +91,20 @@ class AwsBroker:
         """How long a batch may take."""
         return min(self.settings.publish_s, self._options.timeout_s)
 
+    def begin(self, lane: Lane) -> int:
+        """How many requests of the next batch may be under way at once.
+
+        After a batch that was given up it is one, and twice as many after each that went well: a server that is slower
+        than our patience still works on what was given up, and would never get to the end of what is sent all at once.
+        """
+        at_once = self._at_once.get(lane, self.settings.connections)
+        self._at_once[lane] = 1  # until it is known that this batch went well
+        return at_once
+
+    def went_well(self, lane: Lane, at_once: int) -> None:
+        """A batch has had its answers."""
+        self._at_once[lane] = min(2 * at_once, self.settings.connections)
+
     def batch(self) -> Batch:
         """What sends a batch."""
         return Batch(self.service, self.client, self._server, self.places, self._encoder)
@@ -112,7 +127,7 @@ class AwsHandoff:
     """See fencepost.ports.Handoff."""
 
     def __init__(self, broker: AwsBroker, lane: Lane) -> None:
-        self._broker, self._what = broker, f"the handoff of lane {lane.name}"
+        self._broker, self._lane, self._what = broker, lane, f"the handoff of lane {lane.name}"
         self._receipts = Receipts()
         self._calls = Calls(self._what, broker.publish_s + _GRACE_S)
         self._trouble: FencepostError | None = None
@@ -127,11 +142,13 @@ class AwsHandoff:
         if self._trouble is not None:
             raise self._trouble
         self._trouble = ConnectionLost(f"{self._what} is over", remedy="take over again")
-        sending = self._broker.batch()
+        sending, at_once = self._broker.batch(), self._broker.begin(self._lane)
         outcome = await self._calls.make(
-            lambda: sending.send(batch, connections=self._broker.settings.connections, publish_s=self._broker.publish_s)
+            lambda: sending.send(batch, connections=at_once, publish_s=self._broker.publish_s)
         )
         self._trouble = sending.trouble
+        if self._trouble is None:
+            self._broker.went_well(self._lane, at_once)
         if self._trouble is not None and not outcome.published:
             raise self._trouble
         if batch and not outcome.published and not outcome.failed:
