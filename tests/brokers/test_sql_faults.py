@@ -27,6 +27,7 @@ from fencepost.errors import (
     RetryError,
     Unavailable,
 )
+from fencepost.ports import Lane
 from tests.brokers.sql_kit import LANE, Inbox, ids, inbox_of, login, row, rows, term
 from tests.databases.mariadb_kit import connected
 from tests.databases.proxy import Proxy, proxy
@@ -303,3 +304,15 @@ async def test_an_owner_that_waits_for_the_lane_while_it_is_taken_over_is_refuse
 async def _take(inbox: Inbox) -> int:
     async with inbox.handoff(2) as new:
         return len(new.receipts.named())
+
+
+async def test_owners_that_take_a_lane_for_the_first_time_at_once(on_server: Inbox) -> None:
+    """A1: nobody's row is there yet; each of them gets a fence of its own, and the highest one publishes."""
+    async with on_server.opened() as a, on_server.opened() as b, on_server.opened() as c:
+        for turn in range(20):
+            lane = Lane(f"orders-{turn}")
+            handoffs = await asyncio.gather(*[one.take_over(lane, term(1, f"{turn}")) for one in (a, b, c)])
+            outcomes = await asyncio.gather(*[each.publish([row(1)]) for each in handoffs], return_exceptions=True)
+            fenced = [each for each in outcomes if isinstance(each, Fenced)]
+            assert len(fenced) == 2, outcomes
+            assert len(on_server.ids()) == turn + 1

@@ -13,7 +13,7 @@ from sqlalchemy.sql import Executable
 
 from fencepost.brokers.sql.rows import Row
 from fencepost.brokers.sql.statements import ARRAYS, Statements, at_once, looks, rehearsals
-from fencepost.errors import Contention, FixError, SchemaMissing
+from fencepost.errors import FixError, SchemaMissing
 from fencepost.ports import Lane, Term
 from fencepost.receipt import Receipt
 from fencepost.sql.faults import fault_of
@@ -108,6 +108,13 @@ class Store:
 
     async def take(self, wire: Wire, lane: Lane, term: Term) -> Taken:
         """Raise the lane's fence, and read its receipts. A batch that is being committed is waited for."""
+        try:
+            return await self._take(wire, lane, term)
+        except IntegrityError:  # another owner made the lane's row between the two statements: from now on it is there
+            await wire.say("ROLLBACK")
+            return await self._take(wire, lane, term)
+
+    async def _take(self, wire: Wire, lane: Lane, term: Term) -> Taken:
         await self._begin(wire)
         fence = await self._raise(wire, lane, term)
         found = (await wire.connection.execute(self._say.newest, {"lane_": lane.name})).scalars().all()
@@ -118,10 +125,7 @@ class Store:
         of, owner = {"lane_": lane.name}, term.owner[:_OWNER_CHARACTERS_MAX]
         if await wire.count(self._say.raise_fence, **of, token_=term.token, owner_=owner) == 0:
             new = {"lane": lane.name, "fence": 1, "counter": 0, "token": term.token, "owner": owner}
-            try:
-                await wire.connection.execute(self._say.first, new)
-            except IntegrityError as error:
-                raise Contention(f"{self.place}: lane {lane.name} is taken over by several owners at once") from error
+            await wire.connection.execute(self._say.first, new)
         return int((await wire.connection.execute(self._say.fence, of)).scalar_one())
 
     def _decoded(self, body: bytes, lane: Lane) -> Receipt:

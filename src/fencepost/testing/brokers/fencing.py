@@ -147,13 +147,15 @@ async def _work(place: BrokerPlace, client: Broker, todo: Sequence[Stored]) -> N
     """Take over, leave out what the receipts name, publish a little, until everything is named."""
     failure: FencepostError | None = None
     for turn in range(TAKE_OVERS_MAX):
-        handoff = await place.owner(client, token=turn)
+        handoff: Handoff | None = None
         try:
+            handoff = await place.owner(client, token=turn)
             while rest := [m for m in todo if (m.position, digest(m.id)) not in handoff.receipts.named()]:
                 await handoff.publish(rest[:5])
         except FencepostError as error:
             failure = error
-            await handoff.close()
+            if handoff:
+                await handoff.close()
             await SYSTEM_CLOCK.sleep(0.02 * 2 ** min(turn, 6) * SYSTEM_CLOCK.random())
             continue
         return
