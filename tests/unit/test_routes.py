@@ -204,9 +204,15 @@ def test_mistakes_are_told_with_their_place(old: str, new: str, words: str, tmp_
 
 @pytest.mark.parametrize(
     ("route", "words"),
-    [("no.such.module:route", "names the module no.such.module"), ("fencepost.words:route", "has no function route")],
+    [
+        ("no.such.module:route", "no.such.module cannot be imported: ModuleNotFoundError"),
+        ("broken_route:route", "broken_route cannot be imported: ZeroDivisionError: division by zero"),
+        ("fencepost.words:route", "has no function route"),
+    ],
 )
-def test_a_function_that_is_not_there(route: str, words: str, tmp_path: Path) -> None:
+def test_a_function_that_is_not_there(route: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "broken_route.py").write_text("1 / 0")
     config = read(tmp_path, TOML.replace('name = "shop"', f'name = "shop"\nroute = "{route}"'))
     with pytest.raises(ConfigurationError, match=words):
         app.outlets(config)

@@ -197,7 +197,7 @@ def by_broker(config: Config) -> dict[str, Config]:
 
 def outlets(config: Config, clock: Clock = SYSTEM_CLOCK) -> list[Outlet]:
     """Every broker with what is routed to it, the main one first. Raises what ``broker`` raises."""
-    router = _router(config)
+    router = routes(config)
     if router.is_trivial:
         return [Outlet(broker(config, clock), lane(config))]
     return [
@@ -210,7 +210,8 @@ def _taking(router: Router, name: str) -> Callable[[Stored], bool]:
     return lambda message: router.broker_of(message) == name
 
 
-def _router(config: Config) -> Router:
+def routes(config: Config) -> Router:
+    """Where messages go. Raises ConfigurationError where the function of ``[relay] route`` cannot be had."""
     rules = [Rule(route.topics, route.broker, route.topic) for route in config.routes.values()]
     hook = _hook(config.relay.route) if config.relay.route else None
     return Router(rules, hook, (MAIN, *config.brokers))
@@ -220,11 +221,10 @@ def _hook(text: str) -> Hook:
     module, _, name = text.partition(":")
     try:
         found: object = getattr(importlib.import_module(module), name, None)
-    except ModuleNotFoundError as error:
-        what = f"[relay] route names the module {module}: {error}"
-        raise ConfigurationError(
-            what, remedy="check its spelling, and that it is installed or on PYTHONPATH"
-        ) from error
+    except Exception as error:  # it is the user's: whatever it raises is said in a line, and --debug shows where
+        what = f"[relay] route: {module} cannot be imported: {type(error).__name__}: {error}"
+        remedy = "check its spelling, and that it is installed or on PYTHONPATH"
+        raise ConfigurationError(what, remedy=remedy) from error
     if not callable(found):
         raise ConfigurationError(f"[relay] route: {module} has no function {name}", remedy="check its spelling")
     return cast("Hook", found)

@@ -180,7 +180,7 @@ async def _brokers(config: Config) -> tuple[list[Finding], Capabilities | None]:
 
 async def _routes(config: Config) -> list[Finding]:
     """The route function must be there; the rest of the routes was checked when the configuration was read."""
-    build.outlets(config)
+    build.routes(config)
     return []
 
 
