@@ -7,10 +7,10 @@ reads and deletes the same messages, without a broker and without a promise), ``
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Callable
 from importlib import import_module
 
+from bench import rounds
+from bench.rounds import Say
 from bench.servers import child
 
 MODULES = {
@@ -23,7 +23,6 @@ MODULES = {
     "sqlite": "sqlite_outbox",
 }
 """By the name of the database's plug-in."""
-Say = Callable[[str], None]
 
 
 def measure(kind: str, database: str, broker: str, run: str, options: argparse.Namespace, say: Say) -> dict[str, float]:
@@ -40,26 +39,13 @@ def measure(kind: str, database: str, broker: str, run: str, options: argparse.N
 
 
 def _drain(kind: str, database: str, broker: str, run: str, options: argparse.Namespace, say: Say) -> dict[str, float]:
-    fill, rounds = import_module(f"bench.{MODULES[kind]}").fill, []
-    for n in range(options.rounds):
-        topic = f"{run}-{n}"
+    fill = import_module(f"bench.{MODULES[kind]}").fill
+
+    def one_round(topic: str) -> rounds.Pair:
         fill(database, options.rows, topic=topic, size=options.size)
         plain = child(MODULES[kind], {"url": database, "rows": options.rows, "batch": options.batch})
         fill(database, options.rows, topic=topic, size=options.size)
         shape = {"database": database, "broker": broker, "rows": options.rows, "batch": options.batch, "relay": topic}
-        relay = child("drain", shape | {"settle": options.settle})
-        rounds.append((relay, plain))
-        say(
-            f"  round {n + 1}: relay {relay['messages_per_s']:>9,.0f}/s  {relay['cpu_us_per_message']:5.1f} us CPU"
-            f"  {relay['peak_rss_mb']:5.0f} MB   ceiling {plain['messages_per_s']:>9,.0f}/s"
-            f"  {plain['cpu_us_per_message']:5.1f} us   ratio {relay['messages_per_s'] / plain['messages_per_s']:.2f}"
-        )
-    middle = statistics.median
-    return {
-        "messages_per_s": middle(r["messages_per_s"] for r, _ in rounds),
-        "ceiling_per_s": middle(c["messages_per_s"] for _, c in rounds),
-        "ratio_to_ceiling": middle(r["messages_per_s"] / c["messages_per_s"] for r, c in rounds),
-        "cpu_us_per_message": middle(r["cpu_us_per_message"] for r, _ in rounds),
-        "ceiling_cpu_us_per_message": middle(c["cpu_us_per_message"] for _, c in rounds),
-        "peak_rss_mb": max(r["peak_rss_mb"] for r, _ in rounds),
-    }
+        return child("drain", shape | {"settle": options.settle}), plain
+
+    return rounds.measured(one_round, run, options.rounds, say)

@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+from servers.ports import pick
+from servers.server import find_program
 
 TREE = Path(__file__).resolve().parents[1]
 SERVERS = (
@@ -36,12 +40,24 @@ def running() -> dict[str, str]:
 
 
 def url_of(name: str) -> str:
-    """The address of a server. Without one the test is skipped, or fails where CI is set: there it must be up."""
+    """The address of a server. Where there is none see ``absent``."""
     variable = f"FENCEPOST_TEST_{name.upper().replace('-', '_')}_URL"
     url = os.environ.get(variable) or running().get(name)
-    if url:
-        return url
-    reason = f"no {name}: run `dev/services up {name}` or set {variable}"
+    return url or absent(f"no {name}: run `dev/services up {name}` or set {variable}")
+
+
+def needed(program: str, package: str = "") -> str:
+    """The path of a program. Where it is missing see ``absent``."""
+    return find_program(program) or absent(f"no {program}: install it (Debian: apt install {package or program})")
+
+
+def absent(reason: str) -> NoReturn:
+    """Something that a test needs is missing: it is skipped, or fails where CI is set: there it must be."""
     if os.environ.get("CI"):
         pytest.fail(reason)
-    pytest.skip(reason)  # a laptop need not have every server
+    pytest.skip(reason)  # a laptop need not have every server and every program
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    return pick(())

@@ -1,18 +1,15 @@
 """Dynoxide, which speaks DynamoDB's protocol. It is built once, by cargo, into a folder outside the tree."""
 
 import os
-import shutil
 import subprocess
-import tempfile
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from servers.ports import HOST
-from servers.server import ANSWER_TIMEOUT_S, Launch, Server, ServerError, find_program, need_program
+from servers.server import CACHE, Launch, Server, ServerError, ask, draft_of, find_program, need_program
 from servers.state import Place
 
 VERSION = "3.2.0"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / f"dynoxide-{VERSION}"
+FOLDER = CACHE / f"dynoxide-{VERSION}"
 CARGO_FOLDERS = (Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo") / "bin",)
 FEATURES = "native-sqlite,http-server,cli"
 # The signature is not looked at, but there must be one.
@@ -37,44 +34,33 @@ class Dynoxide(Server):
 
     def is_installed(self) -> bool:
         """See Server."""
-        return find_program("dynoxide", (CACHE / "bin",)) is not None
+        return find_program("dynoxide", (FOLDER / "bin",)) is not None
 
     def fetch(self) -> None:
-        """Build it beside its final folder, then rename that: what is there is always whole."""
+        """See Server."""
         if self.is_installed() or find_program("cargo", CARGO_FOLDERS) is None:
             return
-        CACHE.parent.mkdir(parents=True, exist_ok=True)
         print(f"building dynoxide {VERSION} (a few minutes, once)", flush=True)
-        with tempfile.TemporaryDirectory(dir=CACHE.parent, prefix="dynoxide-") as draft:
-            _build(Path(draft))
-            if not self.is_installed():  # another checkout may have been quicker
-                shutil.rmtree(CACHE, ignore_errors=True)
-                (Path(draft) / "root").rename(CACHE)
+        with draft_of(FOLDER, self.is_installed) as (draft, made):
+            _build(draft, made)
 
     def launches(self, place: Place) -> list[Launch]:
         """See Server."""
-        argv = [need_program("dynoxide", (CACHE / "bin",)), "serve", "--host", HOST]
+        argv = [need_program("dynoxide", (FOLDER / "bin",)), "serve", "--host", HOST]
         return [Launch([*argv, "--port", str(place.ports["client"]), "--db-path", str(place.folder / "data.db")])]
 
     def answers(self, place: Place) -> bool:
         """It lists its tables."""
-        link = HTTPConnection(HOST, place.ports["client"], timeout=ANSWER_TIMEOUT_S)
-        try:
-            link.request("POST", "/", body=b"{}", headers=HEADERS)
-            return link.getresponse().status == 200
-        except HTTPException as error:
-            raise ConnectionError(str(error)) from error
-        finally:
-            link.close()
+        return bool(ask(place.ports["client"], "POST", "/", "{}", HEADERS))
 
     def url(self, place: Place) -> str:
         """See Server."""
         return f"dynamodb://eu-west-1/?endpoint=http://{HOST}:{place.ports['client']}"
 
 
-def _build(draft: Path) -> None:
+def _build(draft: Path, root: Path) -> None:
     argv = [need_program("cargo", CARGO_FOLDERS), "install", "dynoxide-rs", "--version", VERSION, "--locked"]
-    argv += ["--no-default-features", "--features", FEATURES, "--root", str(draft / "root")]
+    argv += ["--no-default-features", "--features", FEATURES, "--root", str(root)]
     # cargo finds its compiler beside itself, where the search path does not name it.
     path = os.pathsep.join([*map(str, CARGO_FOLDERS), os.environ.get("PATH", "")])
     env = {**os.environ, "PATH": path, "CARGO_TARGET_DIR": str(draft / "target")}

@@ -2,14 +2,12 @@
 
 import base64
 import os
-import shutil
 import struct
-import tempfile
 from pathlib import Path
 
-from servers.maven import copy_jars
+from servers.maven import JavaServer, copy_jars
 from servers.ports import HOST
-from servers.server import Launch, Server, connection, find_program, need_program, receive
+from servers.server import CACHE, Launch, connection, need_program, receive
 from servers.state import Place
 
 VERSION = "4.4.0"
@@ -19,9 +17,9 @@ ARTIFACTS = (
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.5"),
 )
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / f"kafka-{VERSION}"
+FOLDER = CACHE / f"kafka-{VERSION}"
 LOGGING = "-Dorg.apache.logging.log4j.level=WARN"
-JAVA_OPTIONS = ["-Xmx768m", "-XX:+UseSerialGC", "-XX:-UsePerfData", LOGGING, "-cp", f"{CACHE}/*"]
+JAVA_OPTIONS = ["-Xmx768m", "-XX:+UseSerialGC", "-XX:-UsePerfData", LOGGING, "-cp", f"{FOLDER}/*"]
 SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -43,37 +41,18 @@ group.initial.rebalance.delay.ms=0
 METADATA_REQUEST = struct.pack("!hhihi", 3, 1, 1, -1, 0)
 
 
-class Kafka(Server):
+class Kafka(JavaServer):
     """KRaft mode: no ZooKeeper."""
 
     name = "kafka"
     port_names = ("client", "controller")
-    elsewhere = "a Java runtime 17 or later and Maven (java and mvn on the PATH)"
+    cache = FOLDER
+    ready = f"kafka_2.13-{VERSION}.jar"
     stop_patience_s = 30.0
 
-    def packages(self) -> list[str]:
-        """See Server."""
-        missing = [] if find_program("java") else ["default-jre-headless"]
-        return missing if self._has_jars() or find_program("mvn") else [*missing, "maven"]
-
-    def is_installed(self) -> bool:
-        """See Server."""
-        return find_program("java") is not None and self._has_jars()
-
-    @staticmethod
-    def _has_jars() -> bool:
-        return (CACHE / f"kafka_2.13-{VERSION}.jar").exists()
-
-    def fetch(self) -> None:
-        """Load the jars beside their final folder, then rename it: what is there is always whole."""
-        if self._has_jars():
-            return
-        CACHE.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE.parent, prefix="kafka-") as draft:
-            jars = copy_jars("Kafka", ARTIFACTS, Path(draft))
-            if not self._has_jars():  # another checkout may have been quicker
-                shutil.rmtree(CACHE, ignore_errors=True)
-                jars.rename(CACHE)
+    def load(self, draft: Path, made: Path) -> None:
+        """See JavaServer."""
+        copy_jars("Kafka", ARTIFACTS, draft, made)
 
     def prepare(self, place: Place) -> None:
         """See Server."""

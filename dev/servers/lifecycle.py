@@ -56,7 +56,7 @@ def _still_answers(server: Server, place: Place, deadline: float) -> bool:
     if not place.serves():
         return False
     try:
-        _wait_until_it_answers(server, place, deadline, place.runs)
+        wait_until_it_answers(server, place, deadline, place.runs)
     except ServerError:
         if place.runs():
             raise
@@ -83,7 +83,7 @@ def _start_once(server: Server, state: State, place: Place, deadline: float) -> 
     try:
         server.prepare(place)
         children = _launch(server, state, place)
-        _wait_until_it_answers(server, place, deadline, lambda: all(child.poll() is None for child in children))
+        wait_until_it_answers(server, place, deadline, lambda: all(child.poll() is None for child in children))
     except (ServerError, OSError) as error:
         raise ServerError(f"{error}{_reason(place.log, offset)}; log: {place.log}") from error
     for pid in server.companions(place):
@@ -108,7 +108,10 @@ def _launch(server: Server, state: State, place: Place) -> list[subprocess.Popen
     return children
 
 
-def _wait_until_it_answers(server: Server, place: Place, deadline: float, runs: Callable[[], bool]) -> None:
+def wait_until_it_answers(
+    server: Server, place: Place, deadline: float, runs: Callable[[], bool], poll_s: float = POLL_S
+) -> None:
+    """Ask every ``poll_s`` until it answers. Raises ServerError where it ends instead, or the deadline is over."""
     while True:
         try:
             if server.answers(place):
@@ -119,7 +122,7 @@ def _wait_until_it_answers(server: Server, place: Place, deadline: float, runs: 
             raise ServerError("ended while starting")
         if time.monotonic() > deadline:
             raise ServerError("does not answer in time")
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
 
 
 def _reason(log: Path, offset: int) -> str:

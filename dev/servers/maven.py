@@ -1,24 +1,53 @@
-"""Jars from Maven, with everything that they need, in one folder; and archives."""
+"""Servers that Java runs and Maven brings: jars with everything that they need, or an archive, outside the tree."""
 
 import subprocess
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from servers.server import ServerError, need_program
+from servers.server import Server, ServerError, draft_of, find_program, need_program
 
 Artifact = tuple[str, str, str]
 """Group, name and version."""
 
 
-def copy_jars(name: str, artifacts: Sequence[Artifact], draft: Path, left_out: tuple[str, str] | None = None) -> Path:
-    """Load the artifacts, without ``left_out`` (group and name), into ``draft``; the folder with the jars.
+class JavaServer(Server):
+    """What it needs is in ``cache``, and is whole once ``ready`` is there."""
 
-    Raises ServerError.
-    """
-    pom, jars = draft / "pom.xml", draft / "jars"
+    elsewhere = "a Java runtime 17 or later and Maven (java and mvn on the PATH)"
+    cache: Path
+    ready: str
+
+    def packages(self) -> list[str]:
+        """See Server."""
+        missing = [] if find_program("java") else ["default-jre-headless"]
+        return missing if self._is_loaded() or find_program("mvn") else [*missing, "maven"]
+
+    def is_installed(self) -> bool:
+        """See Server."""
+        return find_program("java") is not None and self._is_loaded()
+
+    def fetch(self) -> None:
+        """See Server."""
+        if not self._is_loaded():
+            with draft_of(self.cache, self._is_loaded) as (draft, made):
+                self.load(draft, made)
+
+    def _is_loaded(self) -> bool:
+        return (self.cache / self.ready).exists()
+
+    @abstractmethod
+    def load(self, draft: Path, made: Path) -> None:
+        """Make the folder ``made``; what is only needed for that goes into ``draft``. Raises ServerError."""
+
+
+def copy_jars(
+    name: str, artifacts: Sequence[Artifact], draft: Path, jars: Path, left_out: tuple[str, str] | None = None
+) -> None:
+    """Load the artifacts, without ``left_out`` (group and name), into ``jars``. Raises ServerError."""
+    pom = draft / "pom.xml"
     pom.write_text(_project(name, artifacts, left_out), encoding="utf-8")
     _maven(f"the jars of {name}", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}")
-    return jars
 
 
 def copy_archive(name: str, artifact: Artifact, classifier: str, suffix: str, draft: Path) -> Path:

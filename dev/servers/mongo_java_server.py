@@ -5,15 +5,13 @@ refuse the version that it names by itself. That class is compiled by a compiler
 """
 
 import os
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
-from servers.maven import copy_jars
+from servers.maven import JavaServer, copy_jars
 from servers.mongo_wire import is_answered
 from servers.ports import HOST
-from servers.server import Launch, Server, ServerError, find_program, need_program
+from servers.server import CACHE, Launch, ServerError, need_program
 from servers.state import Place
 
 VERSION = "1.47.0"
@@ -23,7 +21,7 @@ ARTIFACTS = (
     ("org.slf4j", "slf4j-nop", "2.0.17"),
     ("org.eclipse.jdt", "ecj", "3.33.0"),
 )
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost" / f"mongo-java-server-{VERSION}"
+FOLDER = CACHE / f"mongo-java-server-{VERSION}"
 MAIN = """\
 import de.bwaldvogel.mongo.MongoServer;
 import de.bwaldvogel.mongo.MongoVersion;
@@ -45,40 +43,21 @@ public final class Main {
 """
 
 
-class MongoJavaServer(Server):
+class MongoJavaServer(JavaServer):
     """One process with its documents in one file."""
 
     name = "mongo-java-server"
-    elsewhere = "a Java runtime 17 or later and Maven (java and mvn on the PATH)"
+    cache = FOLDER
+    ready = "Main.class"
 
-    def packages(self) -> list[str]:
-        """See Server."""
-        missing = [] if find_program("java") else ["default-jre-headless"]
-        return missing if self._has_jars() or find_program("mvn") else [*missing, "maven"]
-
-    def is_installed(self) -> bool:
-        """See Server."""
-        return find_program("java") is not None and self._has_jars()
-
-    @staticmethod
-    def _has_jars() -> bool:
-        return (CACHE / "Main.class").exists()
-
-    def fetch(self) -> None:
-        """Load and compile beside the final folder, then rename it: what is there is always whole."""
-        if self._has_jars():
-            return
-        CACHE.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE.parent, prefix="mongo-java-server-") as draft:
-            jars = copy_jars(self.name, ARTIFACTS, Path(draft))
-            _compile(jars)
-            if not self._has_jars():  # another checkout may have been quicker
-                shutil.rmtree(CACHE, ignore_errors=True)
-                jars.rename(CACHE)
+    def load(self, draft: Path, made: Path) -> None:
+        """See JavaServer."""
+        copy_jars(self.name, ARTIFACTS, draft, made)
+        _compile(made)
 
     def launches(self, place: Place) -> list[Launch]:
         """See Server."""
-        java = [need_program("java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-cp", f"{CACHE}:{CACHE}/*"]
+        java = [need_program("java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-cp", f"{FOLDER}:{FOLDER}/*"]
         return [Launch([*java, "Main", HOST, str(place.ports["client"]), str(place.folder / "data.db")])]
 
     def answers(self, place: Place) -> bool:

@@ -5,11 +5,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from types import MappingProxyType
 
 from servers.ports import HOST
 from servers.state import Place
@@ -17,6 +21,8 @@ from servers.state import Place
 # A user's search path often lacks the folders of system programs.
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/homebrew/bin", "/opt/homebrew/sbin")
 ANSWER_TIMEOUT_S = 2.0
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost"
+"""What is loaded or built once, for all checkouts: a folder for each version."""
 
 
 class ServerError(Exception):
@@ -115,6 +121,36 @@ def connection(port: int) -> Iterator[socket.socket]:
     """A connection to a port of loopback that gives up soon. Raises OSError when nobody listens or answers."""
     with socket.create_connection((HOST, port), timeout=ANSWER_TIMEOUT_S) as link:
         yield link
+
+
+def ask(port: int, method: str, path: str, body: str = "", headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    """What an HTTP server at a port of loopback answers to a request. Raises OSError unless the status is 200."""
+    link = HTTPConnection(HOST, port, timeout=ANSWER_TIMEOUT_S)
+    try:
+        link.request(method, path, body, dict(headers))
+        answer = link.getresponse()
+        if answer.status == HTTPStatus.OK:
+            return answer.read()
+        raise ConnectionError(f"the answer is {answer.status}")
+    except HTTPException as error:
+        raise ConnectionError(str(error)) from error
+    finally:
+        link.close()
+
+
+@contextmanager
+def draft_of(folder: Path, is_whole: Callable[[], bool]) -> Iterator[tuple[Path, Path]]:
+    """A folder for drafts, and in it the place for what ``folder`` is to be: renamed at the end, so it is always whole.
+
+    ``is_whole``: whether another checkout was quicker.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}-") as draft:
+        made = Path(draft) / "made"
+        yield Path(draft), made
+        if not is_whole():
+            shutil.rmtree(folder, ignore_errors=True)
+            made.rename(folder)
 
 
 def receive(link: socket.socket, count: int) -> bytes:

@@ -106,7 +106,7 @@ def _run(op: Operations, t: Tables, statements: Sequence[str]) -> None:
     """Without CREATE SCHEMA where there is one: it asks for a right even where it has nothing to do."""
     there = t.outbox.schema is not None and not op.get_context().as_sql and _has_schema(op, t.outbox.schema)
     for text in statements:
-        if not (there and text == ddl.schema_statement(t, _plain(op))):
+        if not (there and text == ddl.schema_statement(t.outbox.schema, _plain(op))):
             op.execute(sa.text(text.replace(":", "\\:")))
 
 

@@ -14,6 +14,12 @@ from fencepost.errors import ConnectionLost, DeadlineExceeded
 T = TypeVar("T")
 
 
+def is_cancelled() -> bool:
+    """Whether the caller itself was cancelled, and not only what it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Calls:
     """``place`` names the database in errors. Made in the event loop in which the calls are made."""
 

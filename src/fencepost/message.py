@@ -21,6 +21,9 @@ TYPE_CHARACTERS_MAX = 255
 Position = int | str
 """Where a message stands in its outbox. Positions of one outbox are of one type and sort in outbox order."""
 
+Entity = tuple[str, str | None, str]
+"""What is kept in order: topic and key; a message without a key is an entity of its own."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TOPIC = re.compile(r"[A-Za-z0-9._/-]{1,249}\Z")
@@ -83,6 +86,11 @@ class Stored(NamedTuple):
     def occurred_at(self) -> datetime:
         """When it was added, in UTC."""
         return _EPOCH + self.occurred_us * _MICROSECOND
+
+
+def entity_of(message: Stored) -> Entity:
+    """The scope of order that a message belongs to."""
+    return (message.topic, message.key, "") if message.key is not None else (message.topic, None, message.id)
 
 
 def microseconds(moment: datetime) -> int:

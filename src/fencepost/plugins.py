@@ -10,9 +10,8 @@ its line.
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple
@@ -162,37 +161,6 @@ def _checkout() -> str:
         return ""
     origin = json.loads(told or "{}")
     return unquote(urlsplit(origin["url"]).path) if origin.get("dir_info", {}).get("editable") else ""
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """A remedy for an unknown name: the nearest known one, and all of them."""
-    choices = sorted(known)
-    near = _nearest(name, choices, 0.6)
-    listed = f"known are {', '.join(choices)}"
-    return f"did you mean {near!r}? {listed}" if near else listed
-
-
-def meant(name: str, known: Iterable[str]) -> str | None:
-    """The known name of which an unknown one is a slip, for a place where names that others know may stand too."""
-    choices = sorted(known)
-    return None if name in choices else _nearest(name, choices, 0.8)
-
-
-def _nearest(name: str, choices: Sequence[str], cutoff: float) -> str | None:
-    return next(iter(difflib.get_close_matches(name.strip().lower(), choices, n=1, cutoff=cutoff)), None)
-
-
-def check_password(url: str) -> None:
-    """Raise ConfigurationError where a "/", "?" or "#" of a password ends the part of the URL that names the server.
-
-    The text is not repeated: it has the rest of the password in it.
-    """
-    parts = urlsplit(f"//{url.partition('://')[2]}")
-    if "@" in parts.path or ("@" in f"{parts.query}{parts.fragment}" and "@" not in parts.netloc):
-        raise ConfigurationError(
-            "an @ stands too far behind in the URL, as if the password had a / ? or # in it",
-            remedy="write %2F for /, %3F for ?, %23 for #, %40 for @",
-        )
 
 
 def spoken(url: str) -> str:

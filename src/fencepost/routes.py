@@ -6,7 +6,7 @@ Rules are data of a configuration; what they cannot say, a function of the user'
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.errors import ParkError
@@ -40,7 +40,17 @@ class Rule:
 
     def takes(self, topic: str) -> bool:
         """Whether the rule is for messages of this topic."""
-        return re.fullmatch(".*".join(map(re.escape, self.topics.split("*"))), topic) is not None
+        return compiled(self.topics).fullmatch(topic) is not None
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A pattern in which * stands for any characters, to be matched with the whole of a text."""
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
+def filled(template: str, places: Mapping[str, str]) -> str:
+    """A template with its places, such as {topic}, filled. What is put in may have braces of its own."""
+    return re.sub(r"\{(\w+)\}", lambda place: places[place[1]], template)
 
 
 def unusable(template: str) -> str:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +16,11 @@ from fencepost.ports import Broker, BrokerOptions, Handoff, Lane
 from fencepost.testing.harness import Seen
 from fencepost.testing.readers.sqs import client, seen_in, taken
 from servers.moto import Moto
-from servers.ports import pick
-from servers.server import connection
+from servers.ports import HOST
+from servers.server import Launch, connection
 from servers.state import Place
-from tests.brokers.nats_kit import term
+from tests.brokers.opened import owning
+from tests.own_server import OwnServer
 
 LANE = Lane("shop")
 
@@ -38,14 +35,9 @@ def made(
     return broker
 
 
-@asynccontextmanager
-async def owner(url: str, **options: Any) -> AsyncIterator[Handoff]:
+def owner(url: str, **options: Any) -> AbstractAsyncContextManager[Handoff]:
     """The right to publish."""
-    broker = made(url, **options)
-    try:
-        yield await broker.take_over(LANE, term())
-    finally:
-        await broker.close()
+    return owning(made(url, **options), LANE)
 
 
 @dataclass(frozen=True)
@@ -154,50 +146,23 @@ async def lossy(url: str) -> AsyncIterator[Lossy]:
         await way.close()
 
 
-class OwnMoto:
+class _Strict(Moto):
+    """It looks at credentials, and so does not answer those who have none: it is up when it listens."""
+
+    def launches(self, place: Place) -> list[Launch]:
+        return [Launch(one.argv, {"INITIAL_NO_AUTH_ACTION_COUNT": "0"}) for one in super().launches(place)]
+
+    def answers(self, place: Place) -> bool:
+        with connection(place.ports["client"]):
+            return True
+
+
+class OwnMoto(OwnServer):
     """An SNS with an SQS that a test may pause, kill and start again; then it has forgotten everything."""
 
-    def __init__(self, folder: Path) -> None:
-        self._server = Moto()
-        self.place = Place(folder, {"client": pick([])})
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, folder: Path, *, strict: bool = False) -> None:
+        super().__init__(_Strict() if strict else Moto(), folder)
 
     def url(self, service: str) -> str:
         """Its address, as that of one of its services."""
-        return f"{service}://eu-west-1/?endpoint=http://127.0.0.1:{self.place.ports['client']}"
-
-    def start(self, env: Mapping[str, str] | None = None) -> None:
-        """Start it and wait until it answers; where it has an environment of its own, until it listens."""
-        (launch,) = self._server.launches(self.place)
-        with self.place.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                launch.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **(env or {})}
-            )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            try:
-                with connection(self.place.ports["client"]):
-                    pass
-                if env or self._server.answers(self.place):
-                    return
-            except OSError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError(f"moto does not start, see {self.place.log}")
-
-    def kill(self) -> None:
-        """End it."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(10)
-            self._process = None
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """It does nothing for as long as the block lasts."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
+        return f"{service}://eu-west-1/?endpoint=http://{HOST}:{self.port}"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
 from fencepost.brokers.http import broker
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.envelope import Format
-from fencepost.message import Message, Stored
-from fencepost.ports import BrokerOptions, Handoff, Lane, Term
-from fencepost.testing.addresses import free_port
+from fencepost.ports import BrokerOptions, Handoff, Lane
+from tests.brokers.opened import owning
+from tests.services import free_port
 
 HANG = object()
 RESET = object()
@@ -64,7 +64,7 @@ class Consumer:
             while await self._one(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            pass  # the client hung up, as some tests want it to
         finally:
             writer.transport.abort()
 
@@ -126,28 +126,6 @@ async def consumer(says: Callable[[Request], Answer] = lambda _: 204, port: int 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def message(position: int, topic: str = "orders", key: str | None = "", **changes: object) -> Stored:
-    """A message at a position; each has a key of its own unless one is given."""
-    one = Message(
-        id=SYSTEM_CLOCK.new_id(),
-        topic=topic,
-        key=f"key-{position}" if key == "" else key,
-        payload=b'{"n":%d}' % position,
-        occurred_at=SYSTEM_CLOCK.now(),
-    )
-    return Stored.of(position, one)._replace(**changes)  # type: ignore[arg-type]
-
-
-def some(count: int, topic: str = "orders", start: int = 1) -> list[Stored]:
-    return [message(position, topic) for position in range(start, start + count)]
-
-
-@asynccontextmanager
-async def owner(url: str, form: Format | None = None, **settings: object) -> AsyncIterator[Handoff]:
+def owner(url: str, form: Format | None = None, **settings: object) -> AbstractAsyncContextManager[Handoff]:
     """A handoff to the targets of a URL."""
-    made = broker(BrokerOptions(url=url, source="/shop", settings=settings, form=form))
-    await made.open()
-    try:
-        yield await made.take_over(Lane("shop"), Term("shop.0", "me", 1))
-    finally:
-        await made.close()
+    return owning(broker(BrokerOptions(url=url, source="/shop", settings=settings, form=form)), Lane("shop"))

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,10 +25,11 @@ from fencepost.brokers.mqtt.handoff import MqttHandoff
 from fencepost.message import Stored
 from fencepost.ports import BrokerOptions, Lane
 from servers.mosquitto import Mosquitto
-from servers.ports import HOST, pick
-from servers.server import find_program
+from servers.ports import HOST
 from servers.state import Place as ServerPlace
-from tests.brokers.nats_kit import term
+from tests.brokers.rows import term
+from tests.own_server import OwnServer
+from tests.services import needed
 
 ANSWER_S = 10.0
 
@@ -151,70 +150,40 @@ topic write open/#
 """``writer`` may publish below "open" alone."""
 
 
-class OwnServer:
-    """A Mosquitto that a test may configure, pause, kill and start again. It keeps its port."""
+class _Configured(Mosquitto):
+    """With settings of a test's own besides: with users where they name its ``{folder}``."""
+
+    port_names = ("client", "tls")
+
+    def __init__(self, config: str) -> None:
+        self._config = config
+
+    def prepare(self, place: ServerPlace) -> None:
+        super().prepare(place)
+        file = place.folder / "mosquitto.conf"
+        settings, more = file.read_text(), self._config
+        if "{folder}" in more:
+            _write_users(place.folder)
+            settings = settings.replace("allow_anonymous true\n", "")
+            more = more.format(folder=place.folder, tls=place.ports["tls"])
+        as_root = "user root\n" if os.geteuid() == 0 else ""  # as somebody else it could not read the files of a test
+        file.write_text(as_root + settings + more)
+
+
+class OwnMosquitto(OwnServer):
+    """A Mosquitto that a test may configure, pause, kill and start again."""
 
     def __init__(self, folder: Path, config: str = "") -> None:
-        self.place = ServerPlace(folder, {"client": pick(()), "tls": pick(())})
-        self.config = config
-        self._server = Mosquitto()
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(_Configured(config), folder)
 
     def url(self, user: str = "") -> str:
         """Its address, for one of its users."""
         login = f"{user}:p%40ss%2Fword@" if user else ""
-        return f"mqtt://{login}{HOST}:{self.place.ports['client']}"
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        folder = self.place.folder
-        self._server.prepare(self.place)
-        config = folder / "mosquitto.conf"
-        if "{folder}" in self.config:
-            _write_users(folder)
-            base = config.read_text().replace("allow_anonymous true\n", "")
-            config.write_text(base + self.config.format(folder=folder, tls=self.place.ports["tls"]))
-        else:
-            config.write_text(config.read_text() + self.config)
-        if os.geteuid() == 0:  # as somebody else it could not read the files of a test
-            config.write_text("user root\n" + config.read_text())
-        (launch,) = self._server.launches(self.place)
-        with self.place.log.open("ab") as log:
-            self._process = subprocess.Popen(launch.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self._await_answer()
-
-    def _await_answer(self) -> None:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            try:
-                if self._server.answers(self.place):
-                    return
-            except OSError:
-                pass
-            time.sleep(0.02)
-        raise AssertionError(f"Mosquitto does not start, see {self.place.log}")
-
-    def kill(self) -> None:
-        """End it as a power failure would."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait(10)
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """It does nothing for as long as the block lasts."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(self._process.pid, signal.SIGCONT)
+        return f"mqtt://{login}{HOST}:{self.port}"
 
 
 def _write_users(folder: Path) -> None:
-    program = find_program("mosquitto_passwd")
-    assert program, "mosquitto_passwd is not installed"
+    program = needed("mosquitto_passwd", "mosquitto")
     passwords = folder / "passwords"
     passwords.write_text(f"reader:{PASSWORD}\nwriter:{PASSWORD}\n")
     subprocess.run([program, "-U", str(passwords)], check=True)

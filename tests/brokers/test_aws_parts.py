@@ -17,7 +17,6 @@ from fencepost.aws.address import Sns, Sqs, server_of
 from fencepost.aws.publishing.encode import ATTRIBUTES_MAX, Encoder
 from fencepost.aws.publishing.faults import About, fault, fault_of_entry
 from fencepost.aws.publishing.names import Names
-from fencepost.aws.publishing.settings import parse, read
 from fencepost.brokers.sns.settings import Settings as SnsSettings
 from fencepost.brokers.sqs.settings import Settings as SqsSettings
 from fencepost.envelope import Format
@@ -32,7 +31,7 @@ from fencepost.errors import (
     Unavailable,
 )
 from fencepost.ports import BrokerOptions
-from tests.brokers.nats_kit import row
+from tests.brokers.rows import row
 from tests.unit.test_aws import every_class
 
 SERVER = Sqs("eu-west-1")
@@ -92,25 +91,25 @@ def test_settings_that_cannot_be(name: str, value: object, said: str) -> None:
 
 
 def test_a_name_of_fifo_and_the_setting_belong_together() -> None:
-    _, errors = parse(SqsSettings, {"queue": "orders.fifo", "fifo": False})
+    _, errors = SqsSettings.parse({"queue": "orders.fifo", "fifo": False})
     assert "set fifo = true" in str(errors["queue"])
-    assert Names(read(SqsSettings, {"queue": "orders.fifo"})).of("any") == "orders.fifo"
-    assert read(SqsSettings, {"account": 12345678901}).account == "012345678901"
+    assert Names(SqsSettings.read({"queue": "orders.fifo"})).of("any") == "orders.fifo"
+    assert SqsSettings.read({"account": 12345678901}).account == "012345678901"
 
 
 # -- names ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_names_of_topics() -> None:
-    assert Names(read(SqsSettings, {})).of("orders.placed") == "orders--placed.fifo"
-    assert Names(read(SqsSettings, {"fifo": False, "queue": "shop-{topic}"})).of("a_b") == "shop-a_b"
-    assert Names(read(SnsSettings, {"topic": "{topic}-x", "dot": "_"})).of("a.b") == "a_b-x.fifo"
+    assert Names(SqsSettings.read({})).of("orders.placed") == "orders--placed.fifo"
+    assert Names(SqsSettings.read({"fifo": False, "queue": "shop-{topic}"})).of("a_b") == "shop-a_b"
+    assert Names(SnsSettings.read({"topic": "{topic}-x", "dot": "_"})).of("a.b") == "a_b-x.fifo"
 
 
 @pytest.mark.parametrize("dot", ["--", "-", "_", "_-", "x", "-x-"])
 def test_two_topics_never_have_one_name(dot: str) -> None:
     """E4: each topic has a name of its own or is refused, whatever stands for a dot."""
-    names, found = Names(read(SqsSettings, {"dot": dot})), dict[str, str]()
+    names, found = Names(SqsSettings.read({"dot": dot})), dict[str, str]()
     for length in range(1, 7):
         for letters in product(".-_x", repeat=length):
             topic = "".join(letters)
@@ -120,13 +119,13 @@ def test_two_topics_never_have_one_name(dot: str) -> None:
 
 
 def test_topics_without_a_name() -> None:
-    names = Names(read(SqsSettings, {}))
+    names = Names(SqsSettings.read({}))
     for topic in ("a/b", "a b", "\u00e9", "", "x" * 76, "a--b"):
         with pytest.raises(ParkError) as caught:
             names.of(topic)
         assert caught.value.at_once
     assert names.of("x" * 75) == "x" * 75 + ".fifo"
-    assert Names(read(SnsSettings, {})).of("x" * 251) == "x" * 251 + ".fifo"
+    assert Names(SnsSettings.read({})).of("x" * 251) == "x" * 251 + ".fifo"
 
 
 # -- on the wire ---------------------------------------------------------------------------------------------------
@@ -134,7 +133,7 @@ def test_topics_without_a_name() -> None:
 
 def encoder(form: Format = Format.CLOUDEVENTS_STRUCTURED, **settings: object) -> Encoder:
     options = BrokerOptions(url="sqs://x", source="/shop", form=form)
-    return Encoder(options.envelope("ce-"), read(SqsSettings, settings))
+    return Encoder(options.envelope("ce-"), SqsSettings.read(settings))
 
 
 def test_headers_that_are_too_many_or_odd_go_together() -> None:

@@ -26,7 +26,7 @@ from fencepost.brokers.file.address import Address
 from fencepost.brokers.file.faults import from_system
 from fencepost.brokers.file.patience import Patience
 from fencepost.brokers.file.pipe import Pipe
-from fencepost.brokers.file.settings import Settings, read
+from fencepost.brokers.file.settings import Settings
 from fencepost.envelope import Format
 from fencepost.errors import (
     ConfigurationError,
@@ -40,7 +40,7 @@ from fencepost.errors import (
 )
 from fencepost.outbox import Outbox
 from fencepost.ports import BrokerOptions, Handoff, Lane, Term
-from tests.brokers.http_kit import message, some
+from tests.brokers.rows import json_row, json_rows
 from tests.cli.process import COMMAND, configuration, environment, make_tables, run
 
 
@@ -92,9 +92,9 @@ def touched(file: Path) -> Path:
 
 async def test_a_line_is_an_event_with_its_topic_and_headers(file: Path) -> None:
     batch = [
-        message(1, headers={"tenant": "a", "traceparent": "00-1"}, payload=b'{\n  "large": 1e400\r\n}', version=3),
-        message(2, "other", payload=None, headers={"tenant": "b"}),
-        message(3, payload=b"\x00\xff", content_type="image/png", key=None, in_doubt=True),
+        json_row(1, headers={"tenant": "a", "traceparent": "00-1"}, payload=b'{\n  "large": 1e400\r\n}', version=3),
+        json_row(2, "other", payload=None, headers={"tenant": "b"}),
+        json_row(3, payload=b"\x00\xff", content_type="image/png", key=None, in_doubt=True),
     ]
     async with owner(f"file://{file}") as handoff:
         assert list((await handoff.publish(batch)).published) == batch
@@ -111,7 +111,7 @@ async def test_a_line_is_an_event_with_its_topic_and_headers(file: Path) -> None
 
 @pytest.mark.parametrize("form", [Format.PLAIN, Format.DEBEZIUM, Format.CLOUDEVENTS_BINARY])
 async def test_another_format_has_its_headers_in_the_line(form: Format, file: Path) -> None:
-    batch = [message(1, version=3, in_doubt=True), message(2, payload=b"no JSON"), message(3, payload=None)]
+    batch = [json_row(1, version=3, in_doubt=True), json_row(2, payload=b"no JSON"), json_row(3, payload=None)]
     async with owner(f"file://{file}", form=form) as handoff:
         await handoff.publish(batch)
     one, raw, gone = events(file)
@@ -125,10 +125,10 @@ async def test_another_format_has_its_headers_in_the_line(form: Format, file: Pa
 async def test_each_topic_has_its_file_and_names_are_told_apart(tmp_path: Path) -> None:
     """E4"""
     topics = ["a.b", "a_b", "a/b", "A.b", "caf\u00e9", "..", "a%2Fb"]
-    batch = [message(n, topic) for n, topic in enumerate(topics)]
+    batch = [json_row(n, topic) for n, topic in enumerate(topics)]
     async with owner(f"file://{tmp_path}/new/{{topic}}.jsonl") as handoff:
         assert list((await handoff.publish(batch)).published) == batch
-        too_long = message(9, "x" * 300)
+        too_long = json_row(9, "x" * 300)
         (failure,) = (await handoff.publish([too_long])).failed
         assert isinstance(failure.error, ParkError)
         assert failure.error.at_once
@@ -143,13 +143,13 @@ async def test_each_topic_has_its_file_and_names_are_told_apart(tmp_path: Path) 
         "a%252Fb.jsonl",
     }
     async with owner(f"file://{tmp_path}/{{topic}}/x") as handoff:
-        (failure,) = (await handoff.publish([message(1, "..")])).failed
+        (failure,) = (await handoff.publish([json_row(1, "..")])).failed
         assert "another folder" in str(failure.error)
 
 
 async def test_a_line_that_is_too_long_fails_alone(file: Path) -> None:
     """E1: counted in bytes."""
-    batch = [*some(5), message(6, payload="\u20ac".encode() * 200), message(7)]
+    batch = [*json_rows(5), json_row(6, payload="\u20ac".encode() * 200), json_row(7)]
     async with owner(f"file://{file}", line_bytes_max=600) as handoff:
         outcome = await handoff.publish(batch)
     assert [f.message for f in outcome.failed] == [batch[5]]
@@ -160,7 +160,7 @@ async def test_a_line_that_is_too_long_fails_alone(file: Path) -> None:
 
 
 async def test_a_file_that_is_rotated_is_left_alone(file: Path) -> None:
-    first, second, third = some(3), some(3, start=4), some(3, start=7)
+    first, second, third = json_rows(3), json_rows(3, start=4), json_rows(3, start=7)
     async with owner(f"file://{file}") as handoff:
         await handoff.publish(first)
         os.rename(file, file.with_suffix(".1"))  # noqa: PTH104
@@ -175,7 +175,7 @@ async def test_half_a_line_of_somebody_who_died_spoils_nothing(file: Path) -> No
     """A8"""
     left(file, b'{"whole":1}\n{"specversion":"1.')
     async with owner(f"file://{file}") as handoff:
-        await handoff.publish(batch := some(2))
+        await handoff.publish(batch := json_rows(2))
     whole, torn, *rest, end = contents(file).split(b"\n")
     assert (whole, torn, end) == (b'{"whole":1}', b'{"specversion":"1.', b"")
     assert [json.loads(line)["id"] for line in rest] == [m.id for m in batch]
@@ -194,18 +194,18 @@ def limited(size: int) -> Iterator[None]:
 
 async def test_what_does_not_fit_is_taken_back_whole(file: Path) -> None:
     async with owner(f"file://{file}") as handoff:
-        await handoff.publish(first := some(3))
+        await handoff.publish(first := json_rows(3))
         size = size_of(file)
         with limited(size + 700), pytest.raises(Unavailable, match="rotate the file"):
-            await handoff.publish(some(10, start=4))
+            await handoff.publish(json_rows(10, start=4))
         assert size_of(file) == size
-        await handoff.publish(last := some(3, start=20))
+        await handoff.publish(last := json_rows(3, start=20))
     assert ids(file) == [m.id for m in (*first, *last)]
 
 
 async def test_a_file_in_trouble_does_not_keep_the_others_lines_back(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").mkdir()
-    good, bad = some(3), some(3, "bad", 4)
+    good, bad = json_rows(3), json_rows(3, "bad", 4)
     async with owner(f"file://{tmp_path}/{{topic}}.jsonl") as handoff:
         outcome = await handoff.publish([*bad, *good])
         assert list(outcome.published) == good
@@ -217,7 +217,7 @@ async def test_something_else_than_a_file(kind: str, file: Path) -> None:
     os.mkdir(file) if kind == "folder" else os.mkfifo(file)  # noqa: PTH102
     async with owner(f"file://{file}") as handoff:
         with pytest.raises(FixError, match="change the URL"):
-            await handoff.publish(some(1))
+            await handoff.publish(json_rows(1))
 
 
 async def test_a_folder_that_may_not_be_created(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ async def test_a_folder_that_may_not_be_created(tmp_path: Path) -> None:
         async with owner(f"file://{tmp_path}/none/x.jsonl", create=False):
             pass
     async with owner(f"file://{tmp_path}/{{topic}}/x.jsonl", create=False) as handoff:
-        (failure,) = (await handoff.publish(some(1))).failed
+        (failure,) = (await handoff.publish(json_rows(1))).failed
         assert isinstance(failure.error, SchemaMissing)
 
 
@@ -235,9 +235,9 @@ async def test_a_locked_file_is_waited_for(file: Path) -> None:
             fcntl.flock(other, fcntl.LOCK_EX)
             began = time.monotonic()
             with pytest.raises(Contention, match="locked by another process"):
-                await handoff.publish(some(1))
+                await handoff.publish(json_rows(1))
             assert 0.8 < time.monotonic() - began < 4
-            waiting = asyncio.create_task(handoff.publish(some(1)))
+            waiting = asyncio.create_task(handoff.publish(json_rows(1)))
             await asyncio.sleep(0.1)
             assert not waiting.done()
         await waiting
@@ -248,7 +248,7 @@ async def test_lines_of_several_writers_do_not_mix(file: Path) -> None:
     async def write(number: int) -> None:
         async with owner(f"file://{file}", fsync=False) as handoff:
             for turn in range(5):
-                await handoff.publish([message(number * 100 + turn * 10 + n, payload=b"x" * 5000) for n in range(10)])
+                await handoff.publish([json_row(number * 100 + turn * 10 + n, payload=b"x" * 5000) for n in range(10)])
 
     await asyncio.gather(*[write(number) for number in range(4)])
     assert len(set(ids(file))) == 200
@@ -265,9 +265,9 @@ async def test_fsync(fsync: bool, file: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(os, "fsync", noted)
     async with owner(f"file://{file}", fsync=fsync) as handoff:
-        await handoff.publish(some(3))
+        await handoff.publish(json_rows(3))
         assert synced == ([True, False] if fsync else [])  # the file, and the folder that is to name it
-        await handoff.publish(some(3, start=4))
+        await handoff.publish(json_rows(3, start=4))
         assert len(synced) == (3 if fsync else 0)
 
 
@@ -275,7 +275,7 @@ async def test_close_ends_a_waiting_publish(file: Path) -> None:
     async with owner(f"file://{file}") as handoff:
         with touched(file).open("ab") as other:
             fcntl.flock(other, fcntl.LOCK_EX)
-            waiting = asyncio.create_task(handoff.publish(some(1)))
+            waiting = asyncio.create_task(handoff.publish(json_rows(1)))
             await asyncio.sleep(0.1)
             await handoff.close()
             with pytest.raises(ConnectionLost):
@@ -392,8 +392,8 @@ def test_urls_of_no_file(url: str) -> None:
 
 
 def test_settings() -> None:
-    assert read({}) == Settings()
-    assert read({"fsync": False, "line_bytes_max": 9}) == Settings(fsync=False, line_bytes_max=9)
+    assert Settings.read({}) == Settings()
+    assert Settings.read({"fsync": False, "line_bytes_max": 9}) == Settings(fsync=False, line_bytes_max=9)
     found = refused("stdout:", {"fsinc": 1, "fsync": 1, "line_bytes_max": 0})
     assert set(found) == {"fsinc", "fsync", "line_bytes_max"}
     assert "did you mean 'fsync'" in found["fsinc"].remedy

@@ -32,8 +32,9 @@ from fencepost.errors import (
 from fencepost.events import Event
 from fencepost.outbox import Outbox
 from fencepost.ports import BrokerOptions, Failure, Handoff, Lane, Outcome
-from fencepost.testing.addresses import free_port
-from tests.brokers.http_kit import ENDLESS, GARBAGE, HANG, RESET, Answer, consumer, message, owner, some
+from tests.brokers.http_kit import ENDLESS, GARBAGE, HANG, RESET, Answer, consumer, owner
+from tests.brokers.rows import json_row, json_rows
+from tests.services import free_port
 
 Settings = dict[str, Any]
 SECRETS = ["whsec_" + "bmV3" * 8, "whsec_" + "b2xk" * 8]
@@ -50,8 +51,8 @@ def at_once(failure: Failure) -> bool:
 
 async def test_a_message_is_one_post() -> None:
     async with consumer() as target, owner(f"{target.url}/hooks/{{topic}}?v=1") as handoff:
-        one = message(1, "orders/placed", 'J\u00fcrgen "x" 100%', headers={"tenant": "caf\u00e9 a%20b"}, version=3)
-        gone = message(2, payload=None)
+        one = json_row(1, "orders/placed", key='J\u00fcrgen "x" 100%', headers={"tenant": "caf\u00e9 a%20b"}, version=3)
+        gone = json_row(2, payload=None)
         assert list((await handoff.publish([one, gone])).published) == [one, gone]
         first, second = sorted(target.taken, key=lambda r: r.target)
         assert (first.target, first.body) == ("/hooks/orders%2Fplaced?v=1", b'{"n":1}')
@@ -66,7 +67,7 @@ async def test_a_message_is_one_post() -> None:
 
 async def test_structured() -> None:
     async with consumer() as target, owner(target.url, Format.CLOUDEVENTS_STRUCTURED) as handoff:
-        await handoff.publish([one := message(1)])
+        await handoff.publish([one := json_row(1)])
         (request,) = target.taken
         assert request.headers["content-type"] == STRUCTURED
         event = json.loads(request.body)
@@ -76,7 +77,7 @@ async def test_structured() -> None:
 async def test_every_secret_signs_and_each_topic_has_its_own() -> None:
     secrets: Settings = {"signing_secrets": ",".join(SECRETS), "signing_secrets.private.*": SECRETS[1]}
     async with consumer() as target, owner(target.url, **secrets, bearer_token="t0ken") as handoff:
-        await handoff.publish([message(1), message(2, "private.x")])
+        await handoff.publish([json_row(1), json_row(2, "private.x")])
         common, private = sorted(target.taken, key=lambda r: r.headers["fencepost-topic"])
         for request, keys in ((common, SECRETS), (private, SECRETS[1:])):
             sent_s = int(request.headers["webhook-timestamp"])
@@ -93,7 +94,7 @@ async def test_the_password_of_the_url_is_sent_and_never_told() -> None:
         url = target.url.replace("//", "//me:s%40cret@") + "/T0/path-secret"
         async with owner(url) as handoff:
             with pytest.raises(AccessDenied) as caught:
-                await handoff.publish(some(1))
+                await handoff.publish(json_rows(1))
         assert target.requests[0].headers["authorization"] == "Basic bWU6c0BjcmV0"
         assert target.requests[0].target == "/T0/path-secret"
         assert "secret" not in str(caught.value)
@@ -106,9 +107,9 @@ async def test_the_password_of_the_url_is_sent_and_never_told() -> None:
      ("Tenant", "y"), ("line", "a\r\nb"), ("blank", " x")],
 )  # fmt: skip
 async def test_a_header_that_would_change_the_request_fails_alone(name: str, value: str) -> None:
-    bad = message(1, headers={"tenant": "a", name: value})
+    bad = json_row(1, headers={"tenant": "a", name: value})
     async with consumer() as target, owner(target.url) as handoff:
-        outcome = await handoff.publish([bad, good := message(2)])
+        outcome = await handoff.publish([bad, good := json_row(2)])
         assert [(f.message, at_once(f)) for f in outcome.failed] == [(bad, True)]
         assert list(outcome.published) == [good]
         assert target.ids() == [good.id]
@@ -119,7 +120,7 @@ async def test_a_header_that_would_change_the_request_fails_alone(name: str, val
 
 @pytest.mark.parametrize("status", [400, 413, 415, 422, 431, 418])
 async def test_a_message_that_is_refused_fails_alone_and_at_once(status: int) -> None:
-    batch = some(5)
+    batch = json_rows(5)
     async with consumer(lambda r: status if r.id == batch[2].id else 200) as target, owner(target.url) as handoff:
         outcome = await handoff.publish(batch)
         assert list(outcome.published) == [*batch[:2], *batch[3:]]
@@ -136,7 +137,7 @@ async def test_a_target_in_trouble_is_no_message_s_fault(answer: Answer, family:
     """D6: no attempt of a message is used up."""
     async with consumer(lambda _: answer) as target, owner(target.url, publish_s=0.4) as handoff:
         with pytest.raises(family) as caught:
-            await handoff.publish(some(3))
+            await handoff.publish(json_rows(3))
         assert type(caught.value) is family
         assert target.url in str(caught.value)
         assert not target.taken
@@ -145,12 +146,12 @@ async def test_a_target_in_trouble_is_no_message_s_fault(answer: Answer, family:
 async def test_a_target_that_is_not_there() -> None:
     async with owner(f"http://127.0.0.1:{free_port()}/") as handoff:
         with pytest.raises(Unavailable, match="is the target running"):
-            await handoff.publish(some(1))
+            await handoff.publish(json_rows(1))
 
 
 async def test_a_message_on_which_the_target_fails_every_time_does_not_hold_up_the_others() -> None:
     """D2: a target that takes other messages is in no trouble."""
-    batch = some(6)
+    batch = json_rows(6)
     poison = batch[0]
     async with (
         consumer(lambda r: 500 if r.id == poison.id else 200) as target,
@@ -167,7 +168,7 @@ async def test_a_message_on_which_the_target_fails_every_time_does_not_hold_up_t
 
 async def test_409_is_tried_again() -> None:
     async with consumer(lambda _: 409) as target, owner(target.url) as handoff:
-        (failure,) = (await handoff.publish(some(1))).failed
+        (failure,) = (await handoff.publish(json_rows(1))).failed
         assert isinstance(failure.error, ParkError)
         assert not failure.error.at_once
 
@@ -180,7 +181,7 @@ async def test_retry_after_is_honoured(as_date: bool) -> None:
         consumer(lambda _: answers.pop() if answers else 204) as target,
         owner(target.url, connections=1) as handoff,
     ):
-        batch = some(3)
+        batch = json_rows(3)
         for _ in range(3):
             with pytest.raises(Unavailable, match="503"):
                 await handoff.publish(batch)
@@ -197,21 +198,21 @@ async def test_redirections_are_not_followed() -> None:
     async with consumer() as other, consumer(lambda _: (307, {"location": other.url})) as target:
         async with owner(target.url) as handoff:
             with pytest.raises(FixError, match="redirections"):
-                await handoff.publish(some(1))
+                await handoff.publish(json_rows(1))
         assert not other.requests
 
 
 async def test_cookies_are_not_kept() -> None:
     async with consumer(lambda _: (200, {"set-cookie": "a=b"})) as target, owner(target.url) as handoff:
-        await handoff.publish(some(1))
-        await handoff.publish(some(1, start=2))
+        await handoff.publish(json_rows(1))
+        await handoff.publish(json_rows(1, start=2))
         assert "cookie" not in target.requests[1].headers
 
 
 async def test_an_answer_without_end_counts_and_is_left() -> None:
     async with consumer(lambda _: ENDLESS) as target, owner(target.url) as handoff:
         began = time.monotonic()
-        outcome = await handoff.publish(batch := some(3))
+        outcome = await handoff.publish(batch := json_rows(3))
         assert list(outcome.published) == batch
         assert time.monotonic() - began < 1.5
 
@@ -229,7 +230,7 @@ async def test_a_target_in_trouble_delays_nobody_else(trouble: Answer) -> None:
         async with owner(**two(good.url, bad.url, publish_s=0.4)) as handoff:
             slowest, failed = 0.0, 0
             for turn in range(6):
-                ours, theirs = some(4, start=turn * 10), some(4, "bad.x", start=turn * 10 + 5)
+                ours, theirs = json_rows(4, start=turn * 10), json_rows(4, "bad.x", start=turn * 10 + 5)
                 began = time.monotonic()
                 outcome = await handoff.publish([*theirs, *ours])
                 slowest = max(slowest, time.monotonic() - began) if turn else 0.0
@@ -243,10 +244,10 @@ async def test_a_target_in_trouble_delays_nobody_else(trouble: Answer) -> None:
 
 async def test_a_target_that_comes_back_is_tried_with_one_message_first() -> None:
     async with consumer() as good, consumer(lambda _: 500) as bad, owner(**two(good.url, bad.url)) as handoff:
-        await handoff.publish(some(8, "bad.x"))
+        await handoff.publish(json_rows(8, "bad.x"))
         asked = len(bad.requests)
         bad.says, bad.delay_s = lambda _: 204, 0.15
-        batch, give_up = some(8, "bad.x", 20), time.monotonic() + 5
+        batch, give_up = json_rows(8, "bad.x", 20), time.monotonic() + 5
         while not (outcome := await handoff.publish(batch)).published:
             assert time.monotonic() < give_up
             await asyncio.sleep(0.05)
@@ -259,7 +260,7 @@ async def test_a_target_that_comes_back_is_tried_with_one_message_first() -> Non
 async def test_no_more_connections_than_allowed() -> None:
     async with consumer() as target, owner(target.url, connections=3) as handoff:
         target.delay_s = 0.01
-        await handoff.publish(batch := some(20))
+        await handoff.publish(batch := json_rows(20))
         assert (target.most_under_way, target.connections) == (3, 3)
         assert len(target.taken) == len(batch)
 
@@ -267,7 +268,7 @@ async def test_no_more_connections_than_allowed() -> None:
 async def test_a_slow_target_is_left_in_time_and_goes_on_with_the_next_call() -> None:
     async with consumer() as target, owner(target.url, connections=2, publish_s=0.5) as handoff:
         target.delay_s = 0.1
-        rest, calls = some(20), 0
+        rest, calls = json_rows(20), 0
         while rest:
             began = time.monotonic()
             outcome = await handoff.publish(rest)
@@ -281,7 +282,7 @@ async def test_a_slow_target_is_left_in_time_and_goes_on_with_the_next_call() ->
 
 
 async def test_a_key_stays_in_order_behind_a_failure() -> None:
-    batch = [message(n, key="k") for n in range(5)]
+    batch = [json_row(n, key="k") for n in range(5)]
     async with consumer(lambda r: 422 if r.id == batch[2].id else 200) as target, owner(target.url) as handoff:
         outcome = await handoff.publish(batch)
         assert list(outcome.published) == batch[:2]
@@ -293,7 +294,7 @@ async def test_a_key_stays_in_order_behind_a_failure() -> None:
 
 
 async def publishing(handoff: Handoff) -> asyncio.Task[Outcome]:
-    task = asyncio.create_task(handoff.publish(some(2)))
+    task = asyncio.create_task(handoff.publish(json_rows(2)))
     await asyncio.sleep(0.15)
     assert not task.done()
     return task
@@ -318,7 +319,7 @@ async def test_cancelling_a_publish_leaves_nothing_behind() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         target.says = lambda _: 204
-        await handoff.publish(batch := some(2, start=9))
+        await handoff.publish(batch := json_rows(2, start=9))
         assert target.ids() == [m.id for m in batch]
 
 

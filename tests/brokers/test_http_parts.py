@@ -24,14 +24,15 @@ from fencepost.brokers.http import refused
 from fencepost.brokers.http.answers import RETRY_AFTER_MAX_S, Trouble, judged
 from fencepost.brokers.http.faults import LIBRARY, from_library
 from fencepost.brokers.http.routes import Routes, shown, url_fault
-from fencepost.brokers.http.settings import Settings, read
+from fencepost.brokers.http.settings import Settings
 from fencepost.brokers.http.signature import key_of, signed
 from fencepost.clock import SYSTEM_CLOCK
 from fencepost.errors import ConfigurationError, FixError, ParkError, RetryError, Unavailable
 from fencepost.ports import BrokerOptions
-from fencepost.testing.addresses import free_port
-from tests.brokers.http_kit import HANG, consumer, message, owner, some
+from tests.brokers.http_kit import HANG, consumer, owner
+from tests.brokers.rows import json_row, json_rows
 from tests.cli.process import configuration, make_tables, run
+from tests.services import free_port
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -59,8 +60,10 @@ def test_urls_that_cannot_be_called(url: str) -> None:
 
 
 def test_settings_have_defaults_and_are_read() -> None:
-    assert read({}) == Settings()
-    found = read({"targets.a.*": "http://a/", "connections": 2, "signing_secrets": SECRET, "bearer_token.a": "t"})
+    assert Settings.read({}) == Settings()
+    found = Settings.read(
+        {"targets.a.*": "http://a/", "connections": 2, "signing_secrets": SECRET, "bearer_token.a": "t"}
+    )
     assert (found.targets, found.connections, found.bearer_token) == ({"a.*": "http://a/"}, 2, {"a": "t"})
     assert found.signing_secrets == {"*": (key_of(SECRET),)}
     assert "Mf" not in repr(found)
@@ -69,7 +72,7 @@ def test_settings_have_defaults_and_are_read() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [("conections", 1, "did you mean 'connections'?"), ("connections", 0, "above 0"), ("publish_s", True, "seconds"),
-     ("targets", "http://x", "table"), ("targets.a", "ftp://x", "is not a URL"), ("targets.a", 7, "a text"),
+     ("targets", "http://x", "table"), ("targets.a", "ftp://x", "is not a URL"), ("targets.a", True, "a text"),
      ("signing_secrets", "hush-hush", "not base64"), ("signing_secrets", "aGk=", "2 bytes"),
      ("signing_secrets", [], "list"),
      ("bearer_token", "a b", "blanks"), ("proxy", "host:3128", "http://host:3128"), ("tls_cert", "x", "together"),
@@ -77,7 +80,7 @@ def test_settings_have_defaults_and_are_read() -> None:
 )  # fmt: skip
 def test_settings_that_cannot_be_meant(name: str, value: object, said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        read({name: value})
+        Settings.read({name: value})
     assert said in str(caught.value)
     assert "hush" not in str(caught.value)
 
@@ -276,7 +279,8 @@ async def application(**more: Any) -> AsyncIterator[tuple[int, list[tuple[dict[s
 
 async def test_a_framework_s_server_takes_what_is_sent() -> None:
     """E1: what is too large for it fails alone."""
-    batch = [*some(20), message(30, payload=bytes(200_000)), message(31, "a/b", headers={"accents": "h\u00e9llo"})]
+    large, accents = json_row(30, payload=bytes(200_000)), json_row(31, "a/b", headers={"accents": "h\u00e9llo"})
+    batch = [*json_rows(20), large, accents]
     async with application() as (port, got), owner(f"http://127.0.0.1:{port}/hooks/{{topic}}") as handoff:
         outcome = await handoff.publish(batch[:21])
         assert list(outcome.published) == batch[:20]
@@ -291,29 +295,29 @@ async def test_tls(certificate: tuple[str, str]) -> None:
     async with application(ssl_certfile=cert, ssl_keyfile=key) as (port, got):
         url = f"https://localhost:{port}/hooks/orders"
         async with owner(url, tls_ca=cert, publish_s=10.0) as handoff:
-            assert len((await handoff.publish(some(2))).published) == 2
+            assert len((await handoff.publish(json_rows(2))).published) == 2
         async with owner(url, publish_s=10.0) as handoff:
             with pytest.raises(FixError, match="check tls_ca"):
-                await handoff.publish(some(1))
+                await handoff.publish(json_rows(1))
         async with owner(url.replace("https", "http")) as handoff:
             with pytest.raises(RetryError):
-                await handoff.publish(some(1))
+                await handoff.publish(json_rows(1))
         assert len(got) == 2
     async with consumer() as plain, owner(plain.url.replace("http", "https"), publish_s=0.5) as handoff:
         with pytest.raises((FixError, RetryError)):
-            await handoff.publish(some(1))
+            await handoff.publish(json_rows(1))
 
 
 async def test_a_proxy_is_asked_for_the_target() -> None:
     async with consumer() as proxy, owner("http://nowhere.invalid/x", proxy=proxy.url) as handoff:
-        assert len((await handoff.publish(some(1))).published) == 1
+        assert len((await handoff.publish(json_rows(1))).published) == 1
         assert proxy.taken[0].target == "http://nowhere.invalid/x"
 
 
 async def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     async with consumer() as target, owner(target.url) as handoff:
-        assert len((await handoff.publish(some(1))).published) == 1
+        assert len((await handoff.publish(json_rows(1))).published) == 1
 
 
 async def test_targets_that_are_not_used_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,19 +326,19 @@ async def test_targets_that_are_not_used_any_more_are_forgotten(monkeypatch: pyt
         module = plugins.load("broker", "http")
         made = module.broker(BrokerOptions(url=f"{target.url}/{{topic}}", source="/s"))
         for n in range(4):
-            await made.sending([message(1, f"t{n}")])
+            await made.sending([json_row(1, f"t{n}")])
             await asyncio.sleep(0.06)
         assert len(made._targets) == 1
         target.says = lambda _: 500
-        await made.sending([message(2, "down")])
+        await made.sending([json_row(2, "down")])
         await asyncio.sleep(0.06)
-        await made.sending([message(3, "other")])
+        await made.sending([json_row(3, "other")])
         assert f"{target.url}/down" in made._targets  # what is known of it would be missed
         await made.close()
 
 
 async def test_a_message_that_hangs_does_not_keep_the_others_back() -> None:
-    batch = some(5)
+    batch = json_rows(5)
     ill = batch[1].id
     async with consumer(lambda r: HANG if r.id == ill else 204) as target, owner(target.url, publish_s=0.3) as handoff:
         outcome = await handoff.publish(batch)

@@ -32,7 +32,7 @@ from fencepost.brokers.mqtt.faults import (
     from_library,
     of_a_message,
 )
-from fencepost.brokers.mqtt.settings import PACKET_BYTES_MAX, Settings, parse, read
+from fencepost.brokers.mqtt.settings import PACKET_BYTES_MAX, Settings
 from fencepost.envelope import Format, envelope
 from fencepost.errors import (
     AccessDenied,
@@ -46,7 +46,7 @@ from fencepost.errors import (
     Unavailable,
 )
 from fencepost.message import Stored
-from tests.brokers.nats_kit import row
+from tests.brokers.rows import row
 
 FAMILIES = (errors.FixError, errors.RetryError, errors.ParkError, errors.StopError)
 
@@ -81,7 +81,7 @@ def test_mistakes_in_settings_are_told_by_name(setting: str, value: object, said
     assert set(found) == {setting}
     assert said in str(found[setting])
     with pytest.raises(ConfigurationError):
-        read({setting: value})
+        Settings.read({setting: value})
 
 
 def test_a_password_is_not_repeated() -> None:
@@ -89,7 +89,7 @@ def test_a_password_is_not_repeated() -> None:
     assert set(found) == {"url", "password"}
     assert "secret-word" not in f"{list(map(str, found.values()))}"
     assert "secret-word" not in repr(Address.of("mqtt://u:secret-word@host"))
-    assert "secret-word" not in repr(parse({"password": "secret-word"})[0])
+    assert "secret-word" not in repr(Settings.parse({"password": "secret-word"})[0])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from fencepost.errors import (
 )
 from fencepost.ports import Delivery
 from tests.brokers.mqtt_kit import (
-    OwnServer,
+    OwnMosquitto,
     Place,
     Script,
     Subscriber,
@@ -32,22 +32,19 @@ from tests.brokers.mqtt_kit import (
     puback,
     user_properties,
 )
-from tests.brokers.nats_kit import row, rows, term
-from tests.services import url_of
+from tests.brokers.rows import row, rows, term
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnMosquitto]:
     """One for all."""
-    url_of("mqtt")  # where there is none, its program may be missing, too
-    one = OwnServer(tmp_path_factory.mktemp("mosquitto"), "max_packet_size 100000\nmax_inflight_messages 5\n")
-    one.start()
-    yield one
-    one.kill()
+    settings = "max_packet_size 100000\nmax_inflight_messages 5\n"
+    with OwnMosquitto(tmp_path_factory.mktemp("mosquitto"), settings).running() as one:
+        yield one
 
 
 @pytest.fixture
-def place(server: OwnServer, fresh_name: str) -> Place:
+def place(server: OwnMosquitto, fresh_name: str) -> Place:
     """A lane and a topic of the test's own there."""
     return Place(server.url(), fresh_name)
 

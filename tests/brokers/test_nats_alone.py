@@ -19,7 +19,8 @@ from fencepost.brokers.nats.settings import Settings
 from fencepost.clock import SystemClock
 from fencepost.errors import Contention, RetryError
 from fencepost.ports import Lane
-from tests.brokers.nats_kit import Place, made, payloads, row, rows, term
+from tests.brokers.nats_kit import Place, made
+from tests.brokers.rows import payloads, row, rows, term
 
 CLOCK = SystemClock()
 

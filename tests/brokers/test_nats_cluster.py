@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import nats
@@ -13,7 +13,9 @@ import pytest
 
 from fencepost.errors import Fenced, FencepostError, RetryError
 from fencepost.ports import Broker, Delivery, Handoff
-from tests.brokers.nats_kit import OwnServer, Place, free_port, payloads, row, rows, term
+from tests.brokers.nats_kit import OwnNats, Place
+from tests.brokers.rows import payloads, row, rows, term
+from tests.services import free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.torture]
 
@@ -24,22 +26,19 @@ cluster { name: c, listen: "127.0.0.1:%d", routes: [%s] }
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[dict[str, OwnServer]]:
+def cluster(tmp_path: Path) -> Iterator[dict[str, OwnNats]]:
     """Three servers by their names."""
     ports = [free_port() for _ in range(3)]
     routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
-    servers = {}
-    for number, port in enumerate(ports):
-        folder = tmp_path / f"n{number}"
-        folder.mkdir()
-        servers[f"n{number}"] = OwnServer(folder, CONFIG % (number, port, routes))
-    await asyncio.gather(*(one.start() for one in servers.values()))
-    yield servers
-    await asyncio.gather(*(one.stop(signal.SIGKILL) for one in servers.values()))
+    with ExitStack() as stack:
+        yield {
+            f"n{n}": stack.enter_context(OwnNats(tmp_path / f"n{n}", CONFIG % (n, port, routes)).running())
+            for n, port in enumerate(ports)
+        }
 
 
 @pytest.fixture
-async def place(cluster: dict[str, OwnServer], fresh_name: str) -> Place:
+async def place(cluster: dict[str, OwnNats], fresh_name: str) -> Place:
     """A stream of its own on all of them."""
     url = ",".join(one.url for one in cluster.values())
     return Place(url, fresh_name, {"replicas": 3, "subjects": [f"{fresh_name}.>"]})
@@ -58,7 +57,7 @@ async def persistently(broker: Broker, place: Place, token: int) -> Handoff:
     raise AssertionError(trouble)
 
 
-async def leader_of(place: Place, cluster: dict[str, OwnServer]) -> str:
+async def leader_of(place: Place, cluster: dict[str, OwnNats]) -> str:
     """The name of the server that leads the stream."""
     for one in cluster.values():
         try:
@@ -83,7 +82,7 @@ async def read(place: Place) -> list[bytes]:
     raise AssertionError(trouble)
 
 
-async def test_batches_one_after_the_other(cluster: dict[str, OwnServer], place: Place) -> None:
+async def test_batches_one_after_the_other(cluster: dict[str, OwnNats], place: Place) -> None:
     """The server compares with what is under way: a batch right behind the answer to the last one is not refused."""
     broker = place.broker(timeout_s=5)
     handoff = await persistently(broker, place, 1)
@@ -99,7 +98,7 @@ async def test_batches_one_after_the_other(cluster: dict[str, OwnServer], place:
     assert (await place.config()).num_replicas == 3
 
 
-async def test_the_leader_dies_again_and_again(cluster: dict[str, OwnServer], place: Place) -> None:
+async def test_the_leader_dies_again_and_again(cluster: dict[str, OwnNats], place: Place) -> None:
     """A relay's loop in short: publish; after trouble take over, and send what no receipt names."""
     broker = place.broker(timeout_s=2)
     handoff = await persistently(broker, place, 0)
@@ -110,7 +109,7 @@ async def test_the_leader_dies_again_and_again(cluster: dict[str, OwnServer], pl
         victim = cluster[await leader_of(place, cluster)]
         publishing = asyncio.create_task(handoff.publish(batch))
         await asyncio.sleep(0.01 * turn)
-        await victim.stop(signal.SIGKILL)
+        victim.kill()
         (result,) = await asyncio.gather(publishing, return_exceptions=True)
         assert not isinstance(result, BaseException) or isinstance(result, RetryError), result
         handoff = await persistently(broker, place, turn + 1)
@@ -120,7 +119,7 @@ async def test_the_leader_dies_again_and_again(cluster: dict[str, OwnServer], pl
             except RetryError:
                 handoff = await persistently(broker, place, turn + 1)
         expected += payloads(batch)
-        await victim.start()
+        victim.start()
     await broker.close()
     place.url = cluster["n0"].url
     assert await read(place) == expected

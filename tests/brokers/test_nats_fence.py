@@ -17,7 +17,8 @@ from fencepost.brokers.nats.subjects import receipt_subject
 from fencepost.errors import ConnectionLost, Contention, Fenced, FixError, GuaranteeUnavailable, RetryError
 from fencepost.ports import Handoff, Lane
 from fencepost.receipt import RECEIPTS_KEPT, digest
-from tests.brokers.nats_kit import Place, made, payloads, row, rows, term
+from tests.brokers.nats_kit import Place, made
+from tests.brokers.rows import payloads, row, rows, term
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fencepost.brokers.nats import wire
 from fencepost.brokers.nats.address import Address, connect_options
 from fencepost.brokers.nats.encode import Encoder
 from fencepost.brokers.nats.errors import _BY_CLASS, _BY_ERR_CODE, Refusal, from_library
-from fencepost.brokers.nats.settings import Settings, read
+from fencepost.brokers.nats.settings import Settings
 from fencepost.brokers.nats.subjects import covers, subject_fault
 from fencepost.envelope import Format, envelope
 from fencepost.errors import (
@@ -30,7 +30,8 @@ from fencepost.errors import (
     StopError,
 )
 from fencepost.ports import BrokerOptions
-from tests.brokers.nats_kit import Place, payloads, row, rows
+from tests.brokers.nats_kit import Place
+from tests.brokers.rows import payloads, row, rows
 
 FAMILIES = (errors.FixError, errors.RetryError, errors.ParkError, errors.StopError)
 
@@ -54,7 +55,8 @@ def test_addresses() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", ",", "http://host:4222", "nats://", "kafka://host", "nats://u:secret@host:port", "nats://a:0"]
+    "url",
+    ["", ",", "http://host:4222", "nats://", "kafka://host", "nats://u:secret@host:port", "nats://a:0", "nats://[::1"],
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
@@ -70,17 +72,17 @@ def test_credentials_of_the_settings_count_more_than_those_of_the_url() -> None:
 
 
 def test_settings_have_defaults_and_are_read() -> None:
-    assert read({}) == Settings()
-    found = read({"stream": "S", "subjects": "a.>, b", "replicas": 3, "duplicate_window_s": 1, "token": 7})
+    assert Settings.read({}) == Settings()
+    found = Settings.read({"stream": "S", "subjects": "a.>, b", "replicas": 3, "duplicate_window_s": 1, "token": 7})
     assert found == Settings(stream="S", subjects=("a.>", "b"), replicas=3, duplicate_window_s=1.0, token="7")
-    assert read({"subjects": ["x"]}).subjects == ("x",)
-    assert read({"domain": "hub"}).api == "$JS.hub.API"
+    assert Settings.read({"subjects": ["x"]}).subjects == ("x",)
+    assert Settings.read({"domain": "hub"}).api == "$JS.hub.API"
 
 
 def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:
     """H4."""
     with pytest.raises(ConfigurationError, match="no setting 'steam'") as caught:
-        read({"steam": "x"})
+        Settings.read({"steam": "x"})
     assert "stream" in caught.value.remedy
     assert "subject_prefix" in caught.value.remedy
 
@@ -117,14 +119,21 @@ def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:
 def test_a_value_that_cannot_be_meant_is_refused_by_name(name: str, value: object) -> None:
     """H4."""
     with pytest.raises(ConfigurationError, match=name):
-        read({name: value})
+        Settings.read({name: value})
+
+
+def test_a_secret_is_not_repeated() -> None:
+    for name in ("password", "token"):
+        _, errors = Settings.parse({name: ["secret-word"]})
+        assert "secret-word" not in str(errors[name])
+        assert "secret-word" not in repr(Settings.parse({name: "secret-word"})[0])
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     made = tmp_path / "cert.pem"
     made.touch()
     with pytest.raises(ConfigurationError, match="belong together"):
-        read({"tls_cert": str(made)})
+        Settings.read({"tls_cert": str(made)})
 
 
 # -- subjects ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from fencepost.errors import ConfigurationError, FixError, RetryError, SchemaMis
 from fencepost.message import microseconds
 from fencepost.ports import Delivery, Lane
 from fencepost.receipt import digest
-from tests.brokers.nats_kit import Place, made, payloads, row, rows, term
+from tests.brokers.nats_kit import Place, made
+from tests.brokers.rows import payloads, row, rows, term
 
 
 @pytest.fixture

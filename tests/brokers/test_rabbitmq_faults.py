@@ -21,9 +21,9 @@ from fencepost.errors import (
 from fencepost.message import Position, Stored
 from fencepost.ports import BrokerOptions, Handoff
 from fencepost.testing.readers.rabbitmq import reader
-from tests.brokers.nats_kit import free_port, row, rows, term
-from tests.brokers.rabbitmq_kit import LIMIT_BYTES, OwnServer, Place
-from tests.services import url_of
+from tests.brokers.rabbitmq_kit import LIMIT_BYTES, OwnRabbit, Place
+from tests.brokers.rows import row, rows, term
+from tests.services import free_port
 
 RESTARTED = "restarted"
 """A queue that is there from the start. What was declared within its last two seconds, a server that is killed may
@@ -33,21 +33,16 @@ _REMEMBERED_S = 4.0
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRabbit]:
     """One for all: it takes some seconds to start."""
-    url_of("rabbitmq")  # where there is none, its program may be missing, too
-    one = OwnServer(tmp_path_factory.mktemp("rabbitmq"))
-    try:
-        one.start()
+    with OwnRabbit(tmp_path_factory.mktemp("rabbitmq")).running() as one:
         asyncio.run(Place(one.url(), RESTARTED).queue(RESTARTED, arguments={"x-queue-type": "quorum"}))
         one.declared_at = time.monotonic()
         yield one
-    finally:
-        one.end()
 
 
 @pytest.fixture
-def place(server: OwnServer, fresh_name: str) -> Place:
+def place(server: OwnRabbit, fresh_name: str) -> Place:
     """Names of the test's own there."""
     return Place(server.url(), fresh_name)
 
@@ -55,32 +50,7 @@ def place(server: OwnServer, fresh_name: str) -> Place:
 # -- not there -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_is_not_there(fresh_name: str) -> None:
-    port = free_port()
-    broker = Place(f"amqp://somebody:secret-word@127.0.0.1:{port}", fresh_name).broker()
-    began = time.monotonic()
-    with pytest.raises(Unavailable, match=f"127.0.0.1:{port}") as caught:
-        await broker.open()
-    assert time.monotonic() - began < 3
-    assert "secret-word" not in str(caught.value)
-    with pytest.raises(Unavailable):
-        await broker.take_over(Place("", fresh_name).lane, term())
-    await broker.close()
-
-
-async def test_something_else_that_answers(fresh_name: str) -> None:
-    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"220 mail.example ESMTP, and more that is no frame\r\n")
-        writer.close()
-
-    async with await asyncio.start_server(greet, "127.0.0.1", 0) as other:
-        broker = Place(f"amqp://127.0.0.1:{other.sockets[0].getsockname()[1]}", fresh_name).broker(timeout_s=2)
-        with pytest.raises(RetryError):
-            await broker.open()
-        await broker.close()
-
-
-async def test_the_second_server_of_a_list_is_used(server: OwnServer, fresh_name: str) -> None:
+async def test_the_second_server_of_a_list_is_used(server: OwnRabbit, fresh_name: str) -> None:
     url = server.url().replace(server.host, f"127.0.0.1:{free_port()},{server.host}")
     broker = Place(url, fresh_name).broker()
     await broker.open()
@@ -90,7 +60,7 @@ async def test_the_second_server_of_a_list_is_used(server: OwnServer, fresh_name
 # -- not for us ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_wrong_password(server: OwnServer, fresh_name: str) -> None:
+async def test_a_wrong_password(server: OwnRabbit, fresh_name: str) -> None:
     broker = Place(server.url().replace("p%40ss", "secret-word"), fresh_name).broker()
     with pytest.raises(AccessDenied, match="Login was refused") as caught:
         await broker.open()
@@ -100,7 +70,7 @@ async def test_a_wrong_password(server: OwnServer, fresh_name: str) -> None:
 
 @pytest.mark.parametrize(("user", "vhost"), [("guest", "nowhere"), ("stranger", ""), ("writer", "shop%2Fone")])
 async def test_a_vhost_that_is_missing_or_not_permitted(
-    server: OwnServer, fresh_name: str, user: str, vhost: str
+    server: OwnRabbit, fresh_name: str, user: str, vhost: str
 ) -> None:
     broker = Place(server.url(user, vhost), fresh_name).broker()
     with pytest.raises(AccessDenied, match="does not open the vhost"):
@@ -108,20 +78,20 @@ async def test_a_vhost_that_is_missing_or_not_permitted(
     await broker.close()
 
 
-async def test_a_vhost_with_a_slash(server: OwnServer, fresh_name: str) -> None:
+async def test_a_vhost_with_a_slash(server: OwnRabbit, fresh_name: str) -> None:
     broker = Place(server.url(vhost="shop%2Fone"), fresh_name).broker()
     await broker.open()
     await broker.close()
 
 
-async def test_a_server_without_tls(server: OwnServer, fresh_name: str) -> None:
+async def test_a_server_without_tls(server: OwnRabbit, fresh_name: str) -> None:
     broker = Place(server.url().replace("amqp:", "amqps:"), fresh_name).broker(timeout_s=5)
     with pytest.raises((FixError, RetryError)):
         await broker.open()
     await broker.close()
 
 
-async def test_what_may_not_be_created(server: OwnServer, place: Place) -> None:
+async def test_what_may_not_be_created(server: OwnRabbit, place: Place) -> None:
     writer = Place(server.url("writer"), place.name)
     broker = writer.broker(exchange=place.name)
     with pytest.raises(AccessDenied, match="creating the exchange"):
@@ -134,7 +104,7 @@ async def test_what_may_not_be_created(server: OwnServer, place: Place) -> None:
 
 
 async def test_an_exchange_that_may_not_be_written_to_holds_back_its_own_messages(
-    server: OwnServer, place: Place
+    server: OwnRabbit, place: Place
 ) -> None:
     queue = await place.queue(f"{place.name}.q", "", exchange=await place.exchange("open", "fanout"))
     await place.exchange("closed", "fanout")
@@ -154,7 +124,7 @@ async def test_an_exchange_that_may_not_be_written_to_holds_back_its_own_message
     await place.drop()
 
 
-async def test_the_rights_of_the_documentation_suffice(server: OwnServer, fresh_name: str) -> None:
+async def test_the_rights_of_the_documentation_suffice(server: OwnRabbit, fresh_name: str) -> None:
     given: dict[str, Any] = {"exchange": "shop", "queues.billing": ["orders"]}
     for user, create in (("creator", True), ("sender", False)):
         place, batch = Place(server.url(user, "shop"), fresh_name), rows(3)
@@ -191,7 +161,7 @@ async def test_the_servers_own_limit_is_learnt(place: Place) -> None:
 # -- stuck, full, restarted ----------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_stops_answering(server: OwnServer, place: Place) -> None:
+async def test_a_server_that_stops_answering(server: OwnRabbit, place: Place) -> None:
     """B7: a deadline, and nothing that hangs afterwards."""
     queue = await place.queue(place.name)
     broker = place.broker(timeout_s=0.5)
@@ -209,7 +179,7 @@ async def test_a_server_that_stops_answering(server: OwnServer, place: Place) ->
     await place.drop()
 
 
-async def test_a_server_with_an_alarm_blocks_and_says_so(server: OwnServer, place: Place) -> None:
+async def test_a_server_with_an_alarm_blocks_and_says_so(server: OwnRabbit, place: Place) -> None:
     """It is waited for until the deadline; the next take-over waits too, and sends nothing meanwhile."""
     queue = await place.queue(place.name)
     (message,) = rows(1, topic=queue)
@@ -241,7 +211,7 @@ async def _until_taken_over(broker: RabbitBroker, place: Place) -> Handoff:
 
 
 @pytest.mark.slow
-async def test_a_server_that_is_killed_and_comes_back_under_load(server: OwnServer, place: Place) -> None:
+async def test_a_server_that_is_killed_and_comes_back_under_load(server: OwnRabbit, place: Place) -> None:
     """C2, C4: whatever was confirmed is there, and what was not is sent again; order per key is kept."""
     await asyncio.sleep(max(0.0, server.declared_at + _REMEMBERED_S - time.monotonic()))
     relayed = Relayed(place.broker(timeout_s=10), place, rows(3_000, topic=RESTARTED, keys=100))

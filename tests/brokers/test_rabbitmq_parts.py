@@ -17,7 +17,7 @@ from fencepost.brokers.rabbitmq import refused, wire
 from fencepost.brokers.rabbitmq.address import Address
 from fencepost.brokers.rabbitmq.encode import Encoder, Route, route_of
 from fencepost.brokers.rabbitmq.faults import _BY_CLASS, from_library, of_a_message, size_limit
-from fencepost.brokers.rabbitmq.settings import Settings, parse
+from fencepost.brokers.rabbitmq.settings import Settings
 from fencepost.brokers.rabbitmq.suspects import REFUSED_S, Suspects
 from fencepost.envelope import Format, envelope
 from fencepost.errors import (
@@ -33,7 +33,7 @@ from fencepost.errors import (
     Unavailable,
 )
 from fencepost.plugins import name_of
-from tests.brokers.nats_kit import row
+from tests.brokers.rows import row
 
 # -- settings and addresses ----------------------------------------------------------------------------------------
 
@@ -50,7 +50,8 @@ from tests.brokers.nats_kit import row
         ("queue_type", "mirrored", "one of classic, quorum, stream"),
         ("queues", ["a"], "a table, [broker.queues]"),
         ("queues.billing", [1], "a list of binding keys"),
-        ("queues.", [], "the name of a queue"),
+        ("queues.", [], "a table, [broker.queues]"),
+        ("queues." + "x" * 256, [], "the name of a queue"),
         ("header_prefix", "é", "cloudEvents_"),
         ("message_bytes_max", 0, "a whole number above 0"),
         ("heartbeat_s", "soon", "a whole number above 0"),
@@ -68,14 +69,14 @@ def test_a_password_is_not_repeated() -> None:
     assert set(errors) == {"url", "password"}
     assert "secret-word" not in f"{list(map(str, errors.values()))}"
     assert "secret-word" not in repr(Address.of("amqp://u:secret-word@host"))
-    assert "secret-word" not in repr(parse({"password": "secret-word"})[0])
+    assert "secret-word" not in repr(Settings.parse({"password": "secret-word"})[0])
 
 
 def test_bindings_need_an_exchange() -> None:
     assert "queues.billing" in refused("amqp://host", {"queues.billing": ["order.*"]})
     given = {"exchange": "shop", "queues.billing": "order.*, payment.#", "queues.a.b": []}
     assert refused("amqp://host", given) == {}
-    assert parse(given)[0].queues == {"billing": ("order.*", "payment.#"), "a.b": ()}
+    assert Settings.parse(given)[0].queues == {"billing": ("order.*", "payment.#"), "a.b": ()}
 
 
 @pytest.mark.parametrize(

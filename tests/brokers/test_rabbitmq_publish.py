@@ -26,8 +26,8 @@ from fencepost.message import Stored
 from fencepost.ports import BrokerOptions, Delivery, Outcome
 from fencepost.testing.readers.rabbitmq import reader
 from fencepost.testing.torture.proxy import Link, Trouble
-from tests.brokers.nats_kit import row, rows, term
 from tests.brokers.rabbitmq_kit import Place
+from tests.brokers.rows import row, rows, term
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,10 +28,13 @@ from fencepost.errors import (
     Unavailable,
 )
 from fencepost.message import Stored
-from tests.brokers.redis_kit import Place, clean, ids, ids_of, names, row, rows
+from tests.brokers.redis_kit import Place, clean, ids, names
+from tests.brokers.rows import ids as ids_of
+from tests.brokers.rows import row, rows
 from tests.databases.proxy import Proxy, proxy
 from tests.docs.pages import TREE, the_block
-from tests.redis_outbox.servers import RedisServer, free_port, redis_server
+from tests.redis_outbox.servers import RedisServer, redis_server
+from tests.services import free_port
 
 AOF = ("--appendonly", "yes", "--save", "")
 
@@ -144,9 +146,7 @@ async def test_a_server_that_is_stopped_for_a_while(server: RedisServer, fresh_n
     async with place.opened(timeout_s=0.7) as one, place.opened(timeout_s=20.0) as patient:
         handoff, batch = await place.owner(one), rows(20)
         waiting = await place.owner(patient)
-        assert server.process is not None
-        server.process.send_signal(signal.SIGSTOP)
-        try:
+        with server.stopped():
             with pytest.raises(DeadlineExceeded):
                 await handoff.publish(batch)
             with pytest.raises(RetryError):
@@ -156,8 +156,6 @@ async def test_a_server_that_is_stopped_for_a_while(server: RedisServer, fresh_n
             await asyncio.wait_for(patient.close(), 2.0)
             with pytest.raises(ConnectionLost, match="was closed"):
                 await asyncio.wait_for(publishing, 2.0)
-        finally:
-            server.process.send_signal(signal.SIGCONT)
         successor = await place.owner(one, 3)
         if not names(batch) <= successor.receipts.named():
             await successor.publish(batch)
@@ -262,13 +260,11 @@ async def test_with_wait_replicas_a_batch_counts_when_they_have_it(
             handoff = await _owner_in_time(place, one)
             await handoff.publish(batch)
             assert orders(place, there) == ids_of(batch)
-            assert replica.process is not None
-            replica.process.send_signal(signal.SIGSTOP)
-            with pytest.raises(Unavailable, match="0 replicas of 1 has"):
-                await handoff.publish(next_batch)
-            with pytest.raises(Unavailable, match="0 replicas"):  # nothing may be settled by these receipts
-                await place.owner(one, 2)
-            replica.process.send_signal(signal.SIGCONT)
+            with replica.stopped():
+                with pytest.raises(Unavailable, match="0 replicas of 1 has"):
+                    await handoff.publish(next_batch)
+                with pytest.raises(Unavailable, match="0 replicas"):  # nothing may be settled by these receipts
+                    await place.owner(one, 2)
             assert (await _owner_in_time(place, one)).receipts.named() == names([*batch, *next_batch])
         server.kill()
         there.replicaof("NO", "ONE")

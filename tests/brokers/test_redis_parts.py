@@ -10,11 +10,11 @@ from fencepost import plugins
 from fencepost.brokers.redis.encode import FIELDS_MAX, Encoded, Encoder
 from fencepost.brokers.redis.keys import Keys, fault
 from fencepost.brokers.redis.parts import PART_BYTES, PART_WORDS, PARTS_MAX, parts
-from fencepost.brokers.redis.settings import Settings, read
+from fencepost.brokers.redis.settings import Settings
 from fencepost.envelope import Format, envelope
 from fencepost.errors import ConfigurationError, FixError, ParkError
 from fencepost.ports import BrokerOptions, Lane
-from tests.brokers.redis_kit import row
+from tests.brokers.rows import row
 
 MUCH = 10_000_000
 
@@ -45,9 +45,9 @@ def test_mistakes_are_told_by_name_and_without_secrets() -> None:
 
 
 def test_settings_have_defaults_and_are_read() -> None:
-    assert read({}) == Settings()
+    assert Settings.read({}) == Settings()
     given = {"prefix": 7, "payload_field": "body", "maxlen": 5, "wait_replicas": 1, "batch_max": 9}
-    assert read(given) == Settings(prefix="7", payload_field="body", maxlen=5, wait_replicas=1, batch_max=9)
+    assert Settings.read(given) == Settings(prefix="7", payload_field="body", maxlen=5, wait_replicas=1, batch_max=9)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_settings_have_defaults_and_are_read() -> None:
 )
 def test_values_that_cannot_be_meant(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        read({name: value})
+        Settings.read({name: value})
 
 
 def test_a_url_that_says_cluster_needs_a_hash_tag_before_anything_is_asked() -> None:

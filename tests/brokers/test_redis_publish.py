@@ -15,7 +15,9 @@ from fencepost.envelope import Format
 from fencepost.errors import ConfigurationError, ConnectionLost, Contention, FixError, SchemaMissing
 from fencepost.ports import Term
 from fencepost.receipt import RECEIPTS_KEPT, Receipt
-from tests.brokers.redis_kit import Place, clean, entries, ids, ids_of, names, row, rows
+from tests.brokers.redis_kit import Place, clean, entries, ids, names
+from tests.brokers.rows import ids as ids_of
+from tests.brokers.rows import row, rows
 
 
 @pytest.fixture

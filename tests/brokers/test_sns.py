@@ -12,7 +12,7 @@ from fencepost.ports import BrokerOptions
 from fencepost.testing.readers.sns import reader
 from fencepost.testing.readers.sqs import client
 from tests.brokers.aws_kit import LANE, lossy, made, owner
-from tests.brokers.nats_kit import row, term
+from tests.brokers.rows import row, term
 
 ACCOUNT = "123456789012"
 

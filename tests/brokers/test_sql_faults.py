@@ -28,29 +28,15 @@ from fencepost.errors import (
     Unavailable,
 )
 from fencepost.ports import Lane
-from tests.brokers.sql_kit import LANE, Inbox, ids, inbox_of, login, row, rows, term
+from tests.brokers.rows import ids, row, rows, term
+from tests.brokers.sql_kit import LANE, Inbox, inbox_of, login
 from tests.databases.mariadb_kit import connected
 from tests.databases.proxy import Proxy, proxy
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])
-def on_server(request: pytest.FixtureRequest, tmp_path: Path) -> Inbox:
-    return inbox_of(request, tmp_path)
-
-
-@pytest.fixture
-def on_postgresql(fresh_database: str) -> Inbox:
-    return Inbox(fresh_database)
-
-
-@pytest.fixture
-def on_mariadb(fresh_mariadb: str) -> Inbox:
-    return Inbox(fresh_mariadb)
-
-
-@pytest.fixture
-def on_sqlite(tmp_path: Path) -> Inbox:
-    return Inbox(f"sqlite:///{tmp_path / 'inbox.db'}")
+def on_server(request: pytest.FixtureRequest) -> Inbox:
+    return inbox_of(request)
 
 
 # --------------------------------------------------------------------------------------------------- network and server

@@ -15,28 +15,14 @@ from fencepost.envelope import STRUCTURED, Format
 from fencepost.errors import AccessDenied, ParkError, SchemaMissing
 from fencepost.ports import BrokerOptions
 from fencepost.receipt import RECEIPTS_KEPT
-from tests.brokers.sql_kit import LANE, Inbox, ids, inbox_of, login, row, rows, term
+from tests.brokers.rows import ids, row, rows, term
+from tests.brokers.sql_kit import LANE, Inbox, inbox_of, login
 from tests.docs.pages import TREE, the_block
 
 
 @pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
-def inbox(request: pytest.FixtureRequest, tmp_path: Path) -> Inbox:
-    return inbox_of(request, tmp_path)
-
-
-@pytest.fixture
-def on_postgresql(fresh_database: str) -> Inbox:
-    return Inbox(fresh_database)
-
-
-@pytest.fixture
-def on_mariadb(fresh_mariadb: str) -> Inbox:
-    return Inbox(fresh_mariadb)
-
-
-@pytest.fixture
-def on_sqlite(tmp_path: Path) -> Inbox:
-    return Inbox(f"sqlite:///{tmp_path / 'inbox.db'}")
+def inbox(request: pytest.FixtureRequest) -> Inbox:
+    return inbox_of(request)
 
 
 # ------------------------------------------------------------------------------------------------------- what is stored

@@ -27,7 +27,7 @@ from fencepost.ports import BrokerOptions, Lane
 from fencepost.sql.faults import fault_of
 from fencepost.sql.messages import message_tables
 from fencepost.sql.other import KINDS, dialect_of
-from tests.brokers.nats_kit import WHEN, row
+from tests.brokers.rows import WHEN, row
 
 GRAMMAR = {"postgresql": "postgres", "cockroachdb": "postgres", "mssql": "tsql", "mysql": "mysql"}
 DIALECTS: dict[str, Any] = {

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sqlite3
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from fencepost import Outbox, app
+from fencepost import app
 from fencepost.aws.publishing import encode
-from fencepost.config import Config, load
 from fencepost.envelope import Format
 from fencepost.errors import ConnectionLost, GuaranteeUnavailable, ParkError, SchemaMissing
 from fencepost.events import Event, MessageParked, TopicHeld
 from tests.brokers.aws_kit import LANE, Queues, lossy, made, owner
-from tests.brokers.nats_kit import row, term
+from tests.brokers.relays import add, configured, until, waiting
+from tests.brokers.rows import row, term
 
 
 @pytest.fixture
@@ -148,46 +145,19 @@ async def test_an_answer_that_is_lost(queues: Queues, fresh_name: str, fifo: boo
 # -- through a relay -----------------------------------------------------------------------------------------------
 
 
-def configured(url: str, folder: Path, **more: str) -> Config:
-    values = {
-        "RELAY__NAME": "shop",
-        "RELAY__MAX_ATTEMPTS": "1",
-        "RELAY__POLL_S": "0.05",
-        "RELAY__RETRY_CAP_S": "0.2",
-        "DATABASE__URL": f"sqlite:///{folder}/orders.db",
-        "BROKER__URL": url,
-        "BROKER__CREATE": "false",
-        **more,
-    }
-    return load(None, {f"FENCEPOST_{name}": value for name, value in values.items()})
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def test_a_missing_queue_is_waited_for_and_parks_nothing(queues: Queues, fresh_name: str, tmp_path: Path) -> None:
     there, missing, events = f"{fresh_name}-there", f"{fresh_name}-missing", list[Event]()
     queues.make(f"{there}.fifo", FifoQueue="true")
-    config = configured(queues.url, tmp_path)
+    config = configured(queues.url, tmp_path, BROKER__CREATE="false")
     await app.schema(config).apply()
-    with closing(sqlite3.connect(tmp_path / "orders.db")) as connection, connection:
-        for topic in (missing, there, missing, there):
-            Outbox().add(connection, topic, {"topic": topic}, key="k")
-
-    def waiting() -> list[str]:
-        with closing(sqlite3.connect(tmp_path / "orders.db")) as connection:
-            return [topic for (topic,) in connection.execute("SELECT topic FROM fencepost_outbox ORDER BY seq")]
-
+    add(tmp_path, missing, there, missing, there, key="k")
     relay = app.relay(config, events.append)
     running = asyncio.ensure_future(relay.run())
     try:
-        await until(lambda: waiting() == [missing, missing])
+        await until(lambda: waiting(tmp_path) == [missing, missing])
         await until(lambda: any(isinstance(event, TopicHeld) for event in events))
         queues.make(f"{missing}.fifo", FifoQueue="true")
-        await until(lambda: waiting() == [])
+        await until(lambda: waiting(tmp_path) == [])
     finally:
         relay.stop()
         await running
@@ -210,7 +180,7 @@ async def test_exactly_once_is_refused_with_what_can_be_had(
 
 
 async def test_the_check_says_that_the_only_queue_is_missing(queues: Queues, fresh_name: str, tmp_path: Path) -> None:
-    config = configured(queues.url, tmp_path, BROKER__QUEUE=fresh_name)
+    config = configured(queues.url, tmp_path, BROKER__QUEUE=fresh_name, BROKER__CREATE="false")
     await app.schema(config).apply()
     report = await app.check(config)
     (finding,) = [finding for finding in report.findings if finding.level == "error"]

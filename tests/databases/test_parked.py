@@ -20,7 +20,8 @@ from fencepost.errors import SchemaMissing
 from fencepost.flows import run
 from fencepost.message import Stored
 from fencepost.ports import Session
-from fencepost.sql.parked import RETRIED, ParkedMessages
+from fencepost.ports.parking import RETRIED
+from fencepost.sql.parked import ParkedMessages
 from fencepost.sql.transaction import Blocking
 from tests.databases.mariadb_kit import connected
 from tests.databases.places import LANE, Place, PostgresqlPlace, row

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +18,6 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """This process's environment without settings of ours, and with those that are given."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FENCEPOST_")}
     return kept | dict(extra)
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def until(happened: Callable[[], bool], what: str) -> None:

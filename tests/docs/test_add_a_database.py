@@ -5,26 +5,20 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
-import os
 import re
-import shlex
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections import Counter
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.brokers.nats_kit import Place
-from tests.docs.pages import TREE, blocks, names_in, table_rows, the_block
-from tests.docs.processes import environment, running, until
+from tests.docs.following import Guide, Shell
+from tests.docs.pages import TREE, names_in, table_rows, the_block
+from tests.docs.processes import until
 
-PAGE = TREE / "docs" / "add-a-database.md"
-RULES = TREE / "src" / "fencepost" / "testing" / "sources"
-_NAMED = re.compile(r"# (\S+\.py)(?:, continued)?\n\n?")
+GUIDE = Guide(TREE / "docs" / "add-a-database.md", "sources")
 
 DOES_NOT_APPLY = Counter(
     {
@@ -36,69 +30,18 @@ DOES_NOT_APPLY = Counter(
 )
 
 
-def files() -> dict[str, str]:
-    """The files that the page gives, each of one block or of several."""
-    found: dict[str, str] = {}
-    for block in blocks(PAGE):
-        if "file" in block.words:
-            named = _NAMED.match(block.text)
-            assert named is not None, block
-            text = block.text[named.end() :]
-            found[named[1]] = f"{found[named[1]]}\n\n{text}" if named[1] in found else text
-    return found
-
-
-def commands(word: str) -> list[list[str]]:
-    """The commands of a block, without their comments."""
-    lines = the_block(PAGE, "sh", word).text.splitlines()
-    return [words for line in lines if (words := shlex.split(line, comments=True))]
-
-
-class Shell:
-    """The reader's folder, with the page's files in it."""
-
-    def __init__(self, folder: Path, **variables: str) -> None:
-        made, exported = commands("folder")
-        assert exported == ["export", "PYTHONPATH=."]
-        self.folder = folder
-        self.env = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": "."}
-        self.env |= variables
-        self.run(*made)
-        for name, text in files().items():
-            (folder / name).write_text(text)
-        (folder / "fencepost.toml").write_text(the_block(PAGE, "toml", "config").text)
-        self.made = set(folder.iterdir())
-
-    def run(self, *command: str, succeeds: bool = True) -> str:
-        """Run a command that ends well, or does not; what it printed."""
-        env = {name: value for name, value in environment(self.env).items() if name != "CI"}
-        done = subprocess.run(
-            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=100, check=False
-        )
-        assert (done.returncode == 0) is succeeds, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def relaying(self, command: list[str]) -> AbstractContextManager[object]:
-        """The relay, while the block runs."""
-        return running(command, cwd=self.folder, output=self.folder / "relay.log", env=self.env)
-
-    def log(self) -> str:
-        """What the relay has logged so far."""
-        return (self.folder / "relay.log").read_text()
-
-
 @pytest.mark.slow
 def test_the_rules_pass(tmp_path: Path) -> None:
     """All but those that do not apply, which the page names."""
-    shell = Shell(tmp_path, PYTEST_ADDOPTS="--color=no")
-    (command,) = commands("kit")
+    shell = Shell(GUIDE, tmp_path)
+    (command,) = GUIDE.commands("kit")
     printed = shell.run(*command)
     skipped = re.findall(r"^SKIPPED \[(\d+)\] \S+: (.*)$", printed, re.MULTILINE)
     assert sum((Counter({reason: int(count)}) for count, reason in skipped), Counter()) == DOES_NOT_APPLY
     passed, left = re.findall(r"(\d+) passed, (\d+) skipped in", printed)[0]
     assert int(passed) > 80, printed
     assert int(left) == DOES_NOT_APPLY.total()
-    assert f"`{passed} passed, {left} skipped`" in PAGE.read_text()
+    assert f"`{passed} passed, {left} skipped`" in GUIDE.page.read_text()
     left_behind = {path.name for path in set(tmp_path.iterdir()) - shell.made if not path.name.startswith(".")}
     assert left_behind == {"rules.lmdb"}
 
@@ -113,11 +56,9 @@ def test_the_rules_pass(tmp_path: Path) -> None:
 )
 def test_a_plug_in_that_takes_another_file_for_its_own_is_caught(tmp_path: Path, text: str, instead: str) -> None:
     """A15: a backup was put back under it."""
-    shell = Shell(tmp_path, PYTEST_ADDOPTS="--color=no")
-    changed = [file for file in (tmp_path / "acme").glob("*.py") if text in file.read_text()]
-    assert len(changed) == 1
-    changed[0].write_text(changed[0].read_text().replace(text, instead))
-    (command,) = commands("kit")
+    shell = Shell(GUIDE, tmp_path)
+    shell.weaken(text, instead)
+    (command,) = GUIDE.commands("kit")
     printed = shell.run(*command, "-rf", "-k", "replaced", succeeds=False)
     failed = set(re.findall(r"^FAILED \S+::(\w+)", printed, re.MULTILINE))
     assert failed == {
@@ -128,11 +69,11 @@ def test_a_plug_in_that_takes_another_file_for_its_own_is_caught(tmp_path: Path,
 
 def arrived(nats_url: str, name: str) -> str:
     """The program of the page that looks what has arrived, for the server and the stream of a test."""
-    text = the_block(PAGE, "python", "arrived").text
+    text = the_block(GUIDE.page, "python", "arrived").text
     for theirs, ours in (("nats://127.0.0.1:4222", nats_url), ("FENCEPOST", name), ("orders", f"{name}.orders")):
         assert text.count(f'"{theirs}"') == 1
         text = text.replace(f'"{theirs}"', f'"{ours}"')
-    assert "{'orders': 100}" in PAGE.read_text()
+    assert "{'orders': 100}" in GUIDE.page.read_text()
     return text
 
 
@@ -142,13 +83,14 @@ def test_for_real(nats_url: str, fresh_name: str, tmp_path: Path) -> None:
     that again, and everything that comes afterwards.
     """
     shell = Shell(
+        GUIDE,
         tmp_path,
         FENCEPOST_RELAY__NAME=fresh_name,
         FENCEPOST_BROKER__URL=nats_url,
         FENCEPOST_BROKER__STREAM=fresh_name,
         FENCEPOST_BROKER__SUBJECT_PREFIX=f"{fresh_name}.",
     )
-    schema, check, program, status, relay = commands("run")
+    schema, check, program, status, relay = GUIDE.commands("run")
     assert {"fencepost_lease", "fencepost_outbox"} <= set(re.findall(r"\w+", shell.run(*schema)))
     assert "limit: a version is the message's position" in shell.run(*check)
     shell.run(*program)
@@ -175,9 +117,9 @@ def test_for_real(nats_url: str, fresh_name: str, tmp_path: Path) -> None:
 
 
 def test_everything_that_is_imported_is_in_the_table(tmp_path: Path) -> None:
-    public = {names_in(module)[0]: names_in(what) for module, what in table_rows(PAGE, "module")}
+    public = {names_in(module)[0]: names_in(what) for module, what in table_rows(GUIDE.page, "module")}
     imported: set[str] = set()
-    for text in files().values():
+    for text in GUIDE.files().values():
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fencepost."):
                 names = {alias.name for alias in node.names}
@@ -188,14 +130,11 @@ def test_everything_that_is_imported_is_in_the_table(tmp_path: Path) -> None:
     assert imported == set(public)
     program = "; ".join(f"import {module}" for module in public)
     there = [f"{module}.{name.partition('.')[0]}" for module, names in public.items() for name in names]
-    Shell(tmp_path).run("python", "-c", f"{program}; [{', '.join(there)}]")
+    Shell(GUIDE, tmp_path).run("python", "-c", f"{program}; [{', '.join(there)}]")
 
 
 def test_the_rules_that_are_named_exist() -> None:
-    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text()))
-    assert len(named) > 20
-    there = set(re.findall(r"def (test_\w+)", "".join(file.read_text() for file in RULES.glob("*.py"))))
-    assert named <= there
+    GUIDE.check_rules_that_are_named(at_least=20)
 
 
 def test_every_error_of_the_library_has_a_family(tmp_path: Path) -> None:
@@ -204,7 +143,7 @@ def test_every_error_of_the_library_has_a_family(tmp_path: Path) -> None:
         "kinds = [k for k in vars(lmdb).values() if isinstance(k, type) and issubclass(k, Exception)]\n"
         "print(json.dumps({k.__name__: [c.__name__ for c in type(fault_of(k('x'), 'LMDB')).__mro__] for k in kinds}))"
     )
-    families = json.loads(Shell(tmp_path).run("python", "-c", program))
+    families = json.loads(Shell(GUIDE, tmp_path).run("python", "-c", program))
     assert len(families) > 20
     assert all("FixError" in family or "RetryError" in family for family in families.values())
     assert [families[name][0] for name in ("MapFullError", "DiskError", "PanicError", "ReadonlyError")] == [
@@ -214,11 +153,10 @@ def test_every_error_of_the_library_has_a_family(tmp_path: Path) -> None:
 
 def test_what_is_installed_exists() -> None:
     project = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    *_, (_, _, own, library) = commands("install")
+    *_, (_, _, own, library) = GUIDE.commands("install")
     assert all(extra in project for extra in re.findall(r"\[(.*)\]", own)[0].split(","))
     assert any(name.startswith(library) for name in project["dev"])
 
 
 def test_it_stays_small() -> None:
-    lines = [line for text in files().values() for line in text.splitlines() if line.strip()]
-    assert len(lines) <= 310
+    assert GUIDE.lines() <= 310

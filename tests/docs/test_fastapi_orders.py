@@ -15,7 +15,8 @@ import pytest
 
 from fencepost import app, config
 from tests.brokers.nats_kit import Place
-from tests.docs.processes import DEADLINE_S, TREE, free_port, running, until
+from tests.docs.processes import DEADLINE_S, TREE, running, until
+from tests.services import free_port
 
 EXAMPLE = TREE / "examples" / "fastapi_orders"
 

@@ -17,7 +17,8 @@ from fencepost.brokers.nats import broker
 from fencepost.events import Event, Published
 from fencepost.ports import BrokerOptions, Delivery, Lane, ParkedFilter, Term
 from fencepost.sql.outbox import Versions
-from tests.brokers.nats_kit import OwnServer, row, rows
+from tests.brokers.nats_kit import OwnNats
+from tests.brokers.rows import row, rows
 from tests.databases.mariadb_kit import ask, connected, mariadb_database
 from tests.docs.pages import TREE, the_block
 
@@ -151,12 +152,9 @@ def connections_of(url: str, observed_from: str) -> int:
 
 async def test_rights_in_nats(tmp_path: Path) -> None:
     permissions = the_block(DOCS / "nats.md", "text", "permissions").text
-    server = OwnServer(tmp_path, f"authorization {{ users: [ {{ user: relay, password: right, {permissions} }} ] }}")
-    await server.start()
-    try:
+    users = f"authorization {{ users: [ {{ user: relay, password: right, {permissions} }} ] }}"
+    with OwnNats(tmp_path, users).running() as server:
         await publish_with_rights(server.url)
-    finally:
-        await server.stop()
 
 
 async def publish_with_rights(url: str) -> None:

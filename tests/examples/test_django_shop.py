@@ -17,7 +17,8 @@ import psycopg
 import pytest
 
 from tests.brokers.nats_kit import Place
-from tests.docs.processes import TREE, environment, free_port, running, until
+from tests.docs.processes import TREE, environment, running, until
+from tests.services import free_port
 
 EXAMPLE = TREE / "examples" / "django_shop"
 MANAGE = (sys.executable, "-W", "error", "manage.py")

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from fencepost.app.asking import EVERY_S
-from tests.brokers.nats_kit import OwnServer
-from tests.docs.processes import TREE, free_port, running
+from tests.brokers.nats_kit import OwnNats
+from tests.docs.processes import TREE, running
+from tests.services import free_port
 
 EXAMPLE = TREE / "examples" / "fastapi_orders"
 
 
 @pytest.fixture
-async def nats_server(tmp_path: Path) -> AsyncIterator[OwnServer]:
+def nats_server(tmp_path: Path) -> Iterator[OwnNats]:
     """A NATS server that may be stopped."""
-    server = OwnServer(tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
+    with OwnNats(tmp_path).running() as server:
+        yield server
 
 
 @pytest.fixture
-async def client(nats_server: OwnServer, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def client(nats_server: OwnNats, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """Of the example, which runs."""
     port = free_port()
     command = [sys.executable, "-W", "error", "-m", "uvicorn", "main:app", "--host", "127.0.0.1", "--port", str(port)]
@@ -54,15 +53,15 @@ async def health(client: httpx.AsyncClient, status: int) -> str:
 
 
 @pytest.mark.slow
-async def test_health_tells_that_the_broker_is_down(nats_server: OwnServer, client: httpx.AsyncClient) -> None:
+async def test_health_tells_that_the_broker_is_down(nats_server: OwnNats, client: httpx.AsyncClient) -> None:
     order = {"customer": "ada", "cents": 4200}
     assert await health(client, 200) == '{"relay":"ok"}'
-    await nats_server.stop()
+    nats_server.stop()
     async with asyncio.timeout(2 * EVERY_S):
         said = await health(client, 503)
     assert "connecting to NATS at" in said, "though there was nothing to publish"
     assert (await client.post("/orders", json=order)).status_code == 201
     await asyncio.sleep(1)
     assert "the relay cannot go on: " in await health(client, 503)
-    await nats_server.start()
+    nats_server.start()
     assert await health(client, 200) == '{"relay":"ok"}'

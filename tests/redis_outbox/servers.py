@@ -2,82 +2,58 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import redis
 
-START_S = 20.0
+from servers.ports import HOST
+from servers.redis import Redis
+from servers.server import Launch, connection, need_program, receive
+from servers.state import Place
+from tests.own_server import OwnServer
+
+IN_MEMORY = ("--save", "", "--appendonly", "no")
 
 
-@dataclass
-class RedisServer:
+class _Configured(Redis):
+    """With arguments of a test's own, perhaps a password. Its files are in its folder itself."""
+
+    def __init__(self, arguments: tuple[str, ...]) -> None:
+        self._arguments = arguments
+
+    def launches(self, place: Place) -> list[Launch]:
+        where = ["--port", str(place.ports["client"]), "--bind", HOST, "--dir", str(place.folder)]
+        return [Launch([need_program("redis-server"), *self._arguments, *where])]
+
+    def answers(self, place: Place) -> bool:
+        with connection(place.ports["client"]) as link:
+            link.sendall(b"PING\r\n")
+            return receive(link, 5) in {b"+PONG", b"-NOAU"}
+
+
+class RedisServer(OwnServer):
     """A server in a folder of its own."""
 
-    folder: Path
-    port: int
-    arguments: tuple[str, ...]
-    process: subprocess.Popen[bytes] | None = None
+    def __init__(self, folder: Path, arguments: tuple[str, ...]) -> None:
+        super().__init__(_Configured(arguments), folder)
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        """Its address."""
+        return self.kind.url(self.place)
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self.place.folder
 
     def client(self, **options: Any) -> Any:
         """A client whose connections are closed by ``close``."""
-        return redis.Redis(host="127.0.0.1", port=self.port, **options)
-
-    def start(self) -> None:
-        place = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder))
-        log = (self.folder / "log").open("ab")
-        self.process = subprocess.Popen(["redis-server", *self.arguments, *place], stdout=log, stderr=log)
-        log.close()
-        give_up = time.monotonic() + START_S
-        while not self._answers():
-            assert time.monotonic() < give_up, (self.folder / "log").read_text()
-            time.sleep(0.02)
-
-    def _answers(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as link:
-                link.sendall(b"PING\r\n")
-                return link.recv(64).startswith((b"+PONG", b"-NOAUTH"))
-        except OSError:
-            return False
-
-    def kill(self) -> None:
-        """As a crash does."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
+        return redis.Redis(host=HOST, port=self.port, **options)
 
 
-def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@contextmanager
-def redis_server(folder: Path, *arguments: str) -> Iterator[RedisServer]:
+def redis_server(folder: Path, *arguments: str) -> AbstractContextManager[RedisServer]:
     """A server that runs; killed at the end."""
-    if shutil.which("redis-server") is None:
-        pytest.skip("no redis-server on the PATH")
-    folder.mkdir(parents=True, exist_ok=True)
-    server = RedisServer(folder, free_port(), arguments or ("--save", "", "--appendonly", "no"))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.kill()
+    return RedisServer(folder, arguments or IN_MEMORY).running()

@@ -129,6 +129,7 @@ def test_sentinel_urls() -> None:
     assert (found.sentinels, found.service) == ((("a", 1), ("b", 26380), ("c", 26379)), "orders")
     assert (found.arguments["db"], found.arguments["password"]) == (2, "secret")
     assert "secret" not in found.place
+    assert address_of("redis+sentinel://[::1]:26381/orders").sentinels == (("::1", 26381),)
 
 
 @pytest.mark.parametrize(

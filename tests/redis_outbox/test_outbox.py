@@ -17,7 +17,8 @@ from fencepost.databases.redis.entry import digest
 from fencepost.errors import ConfigurationError, FixError, MessageRefused, NoTransaction, VersionConflict
 from fencepost.message import Stored
 from fencepost.ports import DatabaseOptions, Lane
-from tests.redis_outbox.servers import free_port, redis_server
+from tests.redis_outbox.servers import redis_server
+from tests.services import free_port
 
 LANE = Lane("orders")
 

@@ -31,7 +31,8 @@ from fencepost.ports import DatabaseOptions, Lane, LeaseOptions
 from fencepost.receipt import Receipt, Receipts
 from tests.databases.proxy import proxy
 from tests.docs.pages import TREE, the_block
-from tests.redis_outbox.servers import free_port, redis_server
+from tests.redis_outbox.servers import redis_server
+from tests.services import free_port
 
 LANE = Lane("orders")
 

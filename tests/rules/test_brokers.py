@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.testing.brokers import BrokerRules
-from fencepost.testing.brokers.content import ContentRules
-from fencepost.testing.brokers.handoffs import HandoffRules
-from fencepost.testing.brokers.refusing import RefusingRules
-from fencepost.testing.brokers.weaker import WeakerRules
-from fencepost.testing.places import BrokerPlace, fresh
+from fencepost.testing.places import fresh
 
 
 class TestMemory(BrokerRules):
@@ -99,9 +95,7 @@ class TestSqs(BrokerRules):
         return sqs_url
 
 
-class TestSqsStandard(WeakerRules, RefusingRules, HandoffRules):
-    """What may be different there; all of the rules take a minute more."""
-
+class TestSqsStandard(BrokerRules):
     broker = "sqs"
 
     @pytest.fixture
@@ -113,9 +107,7 @@ class TestSqsStandard(WeakerRules, RefusingRules, HandoffRules):
         return {"fifo": False, "publish_s": 20.0}
 
 
-class TestSns(ContentRules, RefusingRules, HandoffRules, WeakerRules):
-    """Those of content, and what may be different from SQS. Moto takes minutes for hundreds of messages."""
-
+class TestSns(BrokerRules):
     broker = "sns"
 
     @pytest.fixture
@@ -125,9 +117,6 @@ class TestSns(ContentRules, RefusingRules, HandoffRules, WeakerRules):
     @pytest.fixture
     def broker_settings(self) -> Mapping[str, object]:
         return {"publish_s": 20.0}
-
-    async def test_the_thousandth_message_has_the_headers_of_the_first(self, place: BrokerPlace) -> None:
-        pytest.skip("the same is tested with SQS, whose server is quicker")
 
 
 class TestFile(BrokerRules):

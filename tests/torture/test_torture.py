@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from fencepost.history import Entry
 from fencepost.testing.torture.command import torture
 from fencepost.testing.torture.standby import program
 from tests.cli.process import run
+from tests.services import absent
 from tests.torture.kafka_home import kafka_home
 
 KEYS = {
@@ -138,13 +138,8 @@ def test_relays_with_a_broken_broker_plugin_are_found_out(nats_url: str, tmp_pat
 
 
 def own_kafka(folder: Path) -> str:
-    """Where Kafka is. Without it the test is skipped, or fails where CI is set."""
-    if (home := kafka_home(folder)) is not None:
-        return home
-    reason = "no Kafka: run `dev/services install kafka`"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    """Where Kafka is. Where there is none see ``absent``."""
+    return kafka_home(folder) or absent("no Kafka: run `dev/services install kafka`")
 
 
 @pytest.mark.long
@@ -162,6 +157,6 @@ def test_a15_a_standby_that_misses_the_last_second_is_promoted(tmp_path: Path) -
     try:
         program("postgres")
     except MissingExtra as error:
-        pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))  # a laptop need not have it
+        absent(str(error))
     found = tortured(tmp_path, "--standby", "--minutes", "0.5", "--seed", SEEDS["standby"])
     assert found["faults_by_kind"]["fall-back"] >= 2

@@ -9,14 +9,14 @@ import pytest
 import pytest_asyncio
 
 from fencepost import plugins
+from fencepost.app import parked, work_off_parked
 from fencepost.cli.lengths import moment_of
 from fencepost.cli.messages import lines_of, plain, with_content
-from fencepost.clock import SYSTEM_CLOCK
+from fencepost.config import load
 from fencepost.databases import memory
 from fencepost.errors import ConfigurationError, Contention, Unavailable
 from fencepost.ports import DatabaseOptions, Lane, ParkedFilter, ParkedMessage, Parking
 from fencepost.ports.parking import PARKED_BATCH, RETRIED, marked
-from fencepost.relay.parking import work_off
 from fencepost.testing.messages import message
 
 EVERYTHING = ParkedFilter()
@@ -43,6 +43,16 @@ def test_every_database_lets_somebody_look_after_parked_messages() -> None:
         assert isinstance(source, Parking), name
 
 
+async def test_a_database_that_lets_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plug-in may leave it out."""
+    monkeypatch.delattr(memory.MemorySource, "parked")
+    given = {"RELAY__NAME": "shop", "DATABASE__URL": URLS["memory"], "BROKER__URL": "memory://offers"}
+    config = load(None, {f"FENCEPOST_{name}": value for name, value in given.items()})
+    with pytest.raises(ConfigurationError, match="lets nobody look after parked messages"):
+        async with parked(config):
+            pass
+
+
 @pytest_asyncio.fixture
 async def outbox() -> AsyncIterator[memory.MemoryDatabase]:
     """With 250 parked messages."""
@@ -67,7 +77,7 @@ async def test_no_more_than_were_there_are_retried_though_they_are_parked_again(
         await session.park([(row, "still too large") for row in await session.pending(Lane("x"), 1_000)])
         return done
 
-    told = [progress async for progress in work_off(store, EVERYTHING, in_vain, SYSTEM_CLOCK)]
+    told = [progress async for progress in work_off_parked(store, EVERYTHING, in_vain)]
     assert [progress.done for progress in told] == [PARKED_BATCH, 2 * PARKED_BATCH, 250]
     assert {row.message.headers[RETRIED] for row in outbox.parked if row.message.headers} == {"1"}
 
@@ -75,7 +85,7 @@ async def test_no_more_than_were_there_are_retried_though_they_are_parked_again(
 async def test_a_limit_takes_the_oldest(outbox: memory.MemoryDatabase) -> None:
     store = await memory.source(DatabaseOptions(url=outbox.url)).parked()
     oldest = [one.message.id for one in await store.page(EVERYTHING, 120)]
-    told = [progress async for progress in work_off(store, EVERYTHING, store.retry, SYSTEM_CLOCK, limit=120)]
+    told = [progress async for progress in work_off_parked(store, EVERYTHING, store.retry, limit=120)]
     assert told[-1] == (120, 0)
     assert [row.message.id for row in outbox.rows] == oldest
 
@@ -93,7 +103,7 @@ async def test_who_was_in_the_way_is_waited_for_and_what_is_gone_is_counted(outb
             await store.discard(rows[:7])
         return await store.retry(rows)
 
-    told = [progress async for progress in work_off(store, EVERYTHING, busy, SYSTEM_CLOCK)]
+    told = [progress async for progress in work_off_parked(store, EVERYTHING, busy)]
     assert (told[-1], calls) == ((243, 7), 4)
 
 
@@ -104,7 +114,7 @@ async def test_other_errors_end_it(outbox: memory.MemoryDatabase) -> None:
         raise Unavailable("no disk")
 
     with pytest.raises(Unavailable):
-        [_ async for _ in work_off(store, EVERYTHING, broken, SYSTEM_CLOCK)]
+        [_ async for _ in work_off_parked(store, EVERYTHING, broken)]
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, "1"), ("1", "2"), ("9", "10"), ("nonsense", "1"), ("²", "1")])

@@ -65,8 +65,3 @@ def test_an_unknown_plug_in_is_refused_where_it_is_needed() -> None:
         plugins.load("broker", "nobody")
     with pytest.raises(ConfigurationError, match="is not a broker URL"):
         plugins.name_of("broker", "not a URL")
-
-
-def test_the_nearest_name_is_suggested() -> None:
-    assert plugins.suggestion("Strem ", ["stream", "batch"]) == "did you mean 'stream'? known are batch, stream"
-    assert plugins.suggestion("x", ["stream", "batch"]) == "known are batch, stream"

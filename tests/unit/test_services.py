@@ -355,7 +355,7 @@ def test_a_server_lives_is_killed_and_comes_back_with_its_port(tree: Path) -> No
 def test_a_server_that_no_other_test_starts(name: str, tree: Path) -> None:
     """It starts, answers, and stops with all of its processes."""
     if not SERVERS[name].is_installed():
-        pytest.skip(f"{name} is not installed: run `dev/services install {name}`")
+        services.absent(f"{name} is not installed: run `dev/services install {name}`")
     up = _services(tree, "up", name)
     assert up.returncode == 0, up.stderr
     place = State(tree).places[name]

@@ -9,7 +9,8 @@ import pytest
 from fencepost import app
 from fencepost.config import load
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import check_password, meant
+from fencepost.servers import check_password
+from fencepost.words import meant
 
 DATABASES = {
     "sqlite://": ("names no file", "write sqlite:///"),

@@ -1,8 +1,8 @@
-"""How numbers are said."""
+"""How numbers are said, and which name was meant."""
 
 import pytest
 
-from fencepost.words import counted
+from fencepost.words import counted, suggestion
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,8 @@ from fencepost.words import counted
 )
 def test_a_number_and_its_noun(number: int, noun: str, said: str) -> None:
     assert counted(number, noun) == said
+
+
+def test_the_nearest_name_is_suggested() -> None:
+    assert suggestion("Strem ", ["stream", "batch"]) == "did you mean 'stream'? known are batch, stream"
+    assert suggestion("x", ["stream", "batch"]) == "known are batch, stream"

@@ -18,7 +18,7 @@ from fencepost.app.build import (
 from fencepost.app.checking import CheckReport, check
 from fencepost.app.embedding import Running, relaying
 from fencepost.app.findings import Finding
-from fencepost.app.parked import parked, work_off_parked
+from fencepost.app.parked import WorkedOff, parked, work_off_parked
 from fencepost.app.purging import purge, purgeable
 from fencepost.app.status import Monitor, StatusReport, status
 
@@ -29,6 +29,7 @@ __all__ = [
     "Parts",
     "Running",
     "StatusReport",
+    "WorkedOff",
     "broker",
     "by_broker",
     "check",

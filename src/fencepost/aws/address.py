@@ -15,7 +15,9 @@ from typing import ClassVar, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import name_of, suggestion
+from fencepost.plugins import name_of
+from fencepost.servers import split
+from fencepost.words import suggestion
 
 SHAPE = "dynamodb://REGION/NAMES?endpoint=URL"
 BUCKETS = 8
@@ -152,19 +154,12 @@ def _endpoint(given: Mapping[str, str]) -> str | None:
     text = given.get("endpoint")
     if text is None:
         return None
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or not _has_port(parts):
+    parts = split(text)
+    if parts is None or parts.scheme not in {"http", "https"} or "@" in parts.netloc:
         raise ConfigurationError(
             "endpoint is not the address of a server", remedy="write endpoint=http://host:port or https://host:port"
         )
     return text
-
-
-def _has_port(parts: SplitResult) -> bool:
-    try:
-        return parts.port != 0
-    except ValueError:  # not a number, or too large
-        return False
 
 
 def _buckets(given: Mapping[str, str]) -> int:

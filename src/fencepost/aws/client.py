@@ -14,6 +14,7 @@ from botocore.loaders import Loader
 
 from fencepost.aws.address import Server
 from fencepost.aws.faults import ERRORS, fault_of, silent
+from fencepost.calls import is_cancelled
 from fencepost.clock import Clock
 from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError
 
@@ -76,7 +77,7 @@ class Client:
             what = f"{self.place} did not answer within {self._timeout_s:g} s"
             raise DeadlineExceeded(what, remedy=silent(self._address.one)) from error
         except asyncio.CancelledError as error:
-            if self._client is None and not _is_cancelled():
+            if self._client is None and not is_cancelled():
                 raise ConnectionLost(f"{self.place}: this client was closed") from error
             raise
         finally:
@@ -127,9 +128,3 @@ def _session() -> AioSession:
 @cache
 def _without_credentials() -> AioSession:
     return _session()
-
-
-def _is_cancelled() -> bool:
-    """Whether the caller itself was cancelled, and not only what it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -18,6 +18,7 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
+from fencepost.faults import Verdict
 
 ERRORS = (boto.BotoCoreError, boto.ClientError, OSError)
 """Everything that a call can raise when the service, the network, the credentials or the library is at fault."""
@@ -38,7 +39,7 @@ _CAPACITY = "raise the table's capacity, or spread the outbox over more buckets"
 
 _SHOWN_CHARACTERS = 500  # a server of another kind is repeated word by word
 
-_CODES: dict[str, tuple[type[FencepostError], str]] = {
+_CODES: dict[str, Verdict] = {
     "AccessDeniedException": (AccessDenied, _CREDENTIALS),
     "ExpiredTokenException": (AccessDenied, _CREDENTIALS),
     "IncompleteSignatureException": (AccessDenied, _CREDENTIALS),
@@ -117,13 +118,13 @@ def fault_of(error: BaseException, place: str, one: str = "a DynamoDB") -> Fence
     return kind(told(error, place), remedy=remedy.format(one=one))
 
 
-def _kind(error: BaseException) -> tuple[type[FencepostError], str]:
+def _kind(error: BaseException) -> Verdict:
     if isinstance(error, boto.ClientError):
         return _of_service(error)
     return next(((known, remedy) for cls, known, remedy in _CLASSES if isinstance(error, cls)), (FixError, ""))
 
 
-def _of_service(error: boto.ClientError) -> tuple[type[FencepostError], str]:
+def _of_service(error: boto.ClientError) -> Verdict:
     found = [_CODES.get(str(reason.get("Code")), (FixError, "")) for reason in _blamed(error)]
     if found:  # what a person must mend comes first
         return min(found, key=lambda one: not issubclass(one[0], FixError))

@@ -9,7 +9,7 @@ middle of a batch, and those of its gate. One event loop at a time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from fencepost import gate
@@ -18,6 +18,7 @@ from fencepost.errors import ConfigurationError, ConnectionLost, Fenced, ParkErr
 from fencepost.message import Stored
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Failure, Lane, Outcome, Term
 from fencepost.receipt import RECEIPTS_KEPT, Receipt, Receipts
+from fencepost.settings import Given, Settings, setting
 
 MESSAGE_BYTES_MAX = 1_048_576
 
@@ -243,39 +244,20 @@ class MemoryBroker:
         await self.server.gate.enter(call, self.options.clock, self.options.timeout_s, gate.Bells())
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    delivery: Delivery = Delivery.ATOMIC
+def _delivery(given: Given) -> Delivery:
+    try:
+        return Delivery(given.value)
+    except ValueError:
+        raise given.wrong(f"one of {', '.join(d.value for d in Delivery)}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings(Settings):
+    title = "memory"
+
+    delivery: Delivery = setting(Delivery.ATOMIC, _delivery)
     message_bytes_max: int = MESSAGE_BYTES_MAX
     batch_max: int | None = None
-
-    @classmethod
-    def read(cls, settings: Mapping[str, object]) -> _Settings:
-        unknown = sorted(settings.keys() - cls.__slots__)
-        if unknown:
-            raise ConfigurationError(
-                f"the memory broker has no setting {unknown[0]!r}", remedy=f"it has {', '.join(sorted(cls.__slots__))}"
-            )
-        return cls(
-            _delivery(settings.get("delivery", Delivery.ATOMIC.value)),
-            _count(settings, "message_bytes_max") or MESSAGE_BYTES_MAX,
-            _count(settings, "batch_max"),
-        )
-
-
-def _delivery(value: object) -> Delivery:
-    try:
-        return Delivery(value)
-    except ValueError:
-        known = ", ".join(d.value for d in Delivery)
-        raise ConfigurationError(f"delivery {value!r} of the memory broker", remedy=f"write one of {known}") from None
-
-
-def _count(settings: Mapping[str, object], name: str) -> int | None:
-    value = settings.get(name)
-    if value is None or (isinstance(value, int) and value > 0):
-        return value
-    raise ConfigurationError(f"{name} {value!r} of the memory broker", remedy="write a whole number above 0")
 
 
 def _ignore(*_: object) -> None:

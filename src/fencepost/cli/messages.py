@@ -40,6 +40,7 @@ def with_content(payload: bytes | None) -> dict[str, Any]:
 
 
 def _text(payload: bytes | None) -> str | None:
+    """None where it is none, or has something in it that a terminal would obey."""
     try:
         text = (payload or b"").decode()
     except UnicodeDecodeError:

@@ -8,8 +8,13 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from fencepost.clock import SYSTEM_CLOCK
+from fencepost.words import counted
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+_SO_FAR_EVERY_S = 2.0
 
 
 def on_terminal() -> bool:
@@ -27,6 +32,20 @@ def json_line(record: object) -> None:
     """One JSON object on one line; records become objects, tuples become lists."""
     shown = record if isinstance(record, Mapping) else dataclasses.asdict(record)  # type: ignore[call-overload]
     line(json.dumps(shown, default=str))
+
+
+class SoFar:
+    """Tells now and then how many there are by now: "purged 2,000 rows so far"."""
+
+    def __init__(self, done: str, noun: str, *, shown: bool) -> None:
+        self._done, self._noun, self._shown = done, noun, shown
+        self._told_s = SYSTEM_CLOCK.monotonic()
+
+    def __call__(self, number: int) -> None:
+        now_s = SYSTEM_CLOCK.monotonic()
+        if self._shown and now_s - self._told_s >= _SO_FAR_EVERY_S:
+            self._told_s = now_s
+            line(f"{self._done} {counted(number, self._noun)} so far")
 
 
 def console() -> Console:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,10 +22,8 @@ from fencepost.config import Config
 from fencepost.errors import ConfigurationError, FixError
 from fencepost.ports import ParkedFilter, ParkedMessage, ParkedStore
 from fencepost.ports.parking import PARKED_BATCH
-from fencepost.relay.parking import Progress
 from fencepost.words import counted
 
-_PROGRESS_EVERY_S = 2.0
 _LIST = "`fencepost parked list` shows what is parked"
 _DONE = {"retry": "retried", "discard": "discarded"}
 _DISCARDED = "they are removed for good"
@@ -137,19 +136,14 @@ async def _do(config: Config, which: ParkedFilter, manner: Doing) -> None:
         count = await store.count(which)
         count = count if manner.limit is None else min(count, manner.limit)
         if manner.dry_run:
-            _tell(manner, Progress(count, 0), f"would {manner.action} {counted(count, 'message')}: {meaning}")
+            _tell(manner, app.WorkedOff(count, 0), f"would {manner.action} {counted(count, 'message')}: {meaning}")
             return
         if count and not manner.yes:
             _ask(f"{manner.action} {counted(count, 'message')}", meaning)
-        telling = _Telling(manner)
-        reached = await app.work_off_parked(
-            store,
-            which,
-            manner.action,
-            keep_versions=manner.keep_versions,
-            limit=manner.limit,
-            progress=telling,
-        )
+        so_far, reached = output.SoFar(_DONE[manner.action], "message", shown=not manner.as_json), app.WorkedOff(0, 0)
+        act = store.discard if manner.action == "discard" else partial(store.retry, keep_versions=manner.keep_versions)
+        async for reached in app.work_off_parked(store, which, act, limit=manner.limit):
+            so_far(reached.done)
     gone = f"; {counted(reached.gone, 'message')} had gone already" if reached.gone else ""
     _tell(manner, reached, f"{_DONE[manner.action]} {counted(reached.done, 'message')}{gone}")
 
@@ -191,22 +185,9 @@ def _ask(what: str, meaning: str) -> None:
         raise typer.Exit
 
 
-def _tell(manner: Doing, reached: Progress, text: str) -> None:
+def _tell(manner: Doing, reached: app.WorkedOff, text: str) -> None:
     if manner.as_json:
         done, gone = reached
         output.json_line({"action": manner.action, "messages": done, "gone": gone, "dry_run": manner.dry_run})
     else:
         output.line(text)
-
-
-class _Telling:
-    """A line now and then."""
-
-    def __init__(self, manner: Doing) -> None:
-        self._manner, self._told_s = manner, SYSTEM_CLOCK.monotonic()
-
-    def __call__(self, reached: Progress) -> None:
-        now_s = SYSTEM_CLOCK.monotonic()
-        if not self._manner.as_json and now_s - self._told_s >= _PROGRESS_EVERY_S:
-            self._told_s = now_s
-            output.line(f"{_DONE[self._manner.action]} {counted(reached.done, 'message')} so far")

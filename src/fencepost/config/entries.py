@@ -11,7 +11,7 @@ from pathlib import Path
 from fencepost.config.records import BROKER_NAME_MEANT, NAMED, SECTIONS, has_settings, record_of, rules
 from fencepost.config.secrets import looks_secret
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import suggestion
+from fencepost.words import suggestion
 
 ENV_PREFIX = "FENCEPOST_"
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?\Z")

@@ -27,6 +27,7 @@ from fencepost.config.values import checked, expanded
 from fencepost.errors import ConfigurationError
 from fencepost.existing import problems
 from fencepost.routes import MAIN, unusable
+from fencepost.words import suggestion
 
 FILE_NAME = "fencepost.toml"
 ENV_FILE = "FENCEPOST_CONFIG"
@@ -164,7 +165,7 @@ def _route(
     broker = route.get("broker", MAIN)
     if broker not in (MAIN, *brokers):
         what = f"{where[name, 'broker']}: there is no section [brokers.{broker}]"
-        yield ConfigurationError(what, remedy=plugins.suggestion(broker, [MAIN, *brokers]))
+        yield ConfigurationError(what, remedy=suggestion(broker, [MAIN, *brokers]))
     if fault := unusable(route.get("topic", "")):
         yield ConfigurationError(f"{where[name, 'topic']}: {fault}", remedy="change the template")
 

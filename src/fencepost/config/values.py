@@ -12,7 +12,7 @@ from fencepost.config.entries import Entry
 from fencepost.config.records import Rule
 from fencepost.config.secrets import looks_secret
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import suggestion
+from fencepost.words import suggestion
 
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}

@@ -12,11 +12,11 @@ from fencepost.aws.address import Server, Sns, Sqs, server_of
 from fencepost.aws.client import Client
 from fencepost.aws.publishing.encode import HEADERS, PREFIX
 from fencepost.aws.publishing.names import Names
-from fencepost.aws.publishing.settings import Settings, read
+from fencepost.aws.publishing.settings import Settings
 from fencepost.brokers.sns.settings import Settings as SnsSettings
 from fencepost.brokers.sqs.settings import Settings as SqsSettings
 from fencepost.clock import Clock
-from fencepost.demo.readers import OnEntry, cancelled, entry, told_apart
+from fencepost.demo.readers import OnEntry, Taken, beside, entry
 from fencepost.errors import FencepostError
 from fencepost.history import Entry
 from fencepost.ports import BrokerOptions
@@ -24,7 +24,6 @@ from fencepost.ports import BrokerOptions
 _PAGE = 10
 _ANSWER_S = 10.0
 _POLL_S = 0.05
-_PUBLISH_S = 0.7
 _EMPTY = 3
 """So many empty answers in a row: the queue is empty."""
 
@@ -37,22 +36,21 @@ class AwsStage:
         server: Server
         settings: Settings
         if service == "sns":
-            server, settings = server_of(Sns, options.url), read(SnsSettings, options.settings)
+            server, settings = server_of(Sns, options.url), SnsSettings.read(options.settings)
             self._sns: Client | None = Client(server, _ANSWER_S, clock)
         else:
-            server, settings = server_of(Sqs, options.url), read(SqsSettings, options.settings)
+            server, settings = server_of(Sqs, options.url), SqsSettings.read(options.settings)
             self._sns = None
         self._sqs = Client(Sqs(server.region, server.endpoint), _ANSWER_S, clock)
         self._name, self._fifo, self._clock = Names(settings).of(topic), settings.fifo, clock
-        self._taken: dict[str, tuple[Entry, bool]] = {}
-        self._followers: list[OnEntry] = []
+        self._taken, self._known = Taken(), set[str]()
         self._queue = self._topic = ""
         self._taking = asyncio.Lock()
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """See Stage. The lease is short here, so a batch must be."""
-        return {"publish_s": _PUBLISH_S}
+        """See Stage."""
+        return {}
 
     async def create(self) -> None:
         """See Stage: make the queue; subscribe it to the topic, where there is one."""
@@ -72,26 +70,20 @@ class AwsStage:
     @asynccontextmanager
     async def following(self, on_entry: OnEntry) -> AsyncIterator[None]:
         """See Stage."""
-        for one, _ in self._taken.values():
-            on_entry(one)
-        self._followers.append(on_entry)
-        task = asyncio.create_task(self._follow())
-        try:
-            yield
-        finally:
-            self._followers.remove(on_entry)
-            await cancelled(task)
+        with self._taken.following(on_entry):
+            async with beside(self._follow()):
+                yield
 
     async def read_back(self) -> Sequence[Sequence[Entry]]:
-        """See Stage. What came is kept in memory, as one partition."""
+        """See Stage."""
         empty = 0
         while empty < _EMPTY:
             empty = 0 if await self._take() else empty + 1
-        return [told_apart(self._taken.values())]
+        return self._taken.partitions()
 
     async def drop(self) -> None:
         """See Stage."""
-        with suppress(FencepostError):
+        with suppress(FencepostError):  # the demonstration has said what it had to say
             if self._topic and self._sns is not None:
                 await self._sns.call("delete_topic", TopicArn=self._topic)
             if self._queue:
@@ -102,7 +94,7 @@ class AwsStage:
 
     async def _follow(self) -> None:
         while True:
-            with suppress(FencepostError):
+            with suppress(FencepostError):  # only what is shown while it runs; the end is read without this
                 if await self._take():
                     continue
             await self._clock.sleep(_POLL_S)
@@ -120,13 +112,9 @@ class AwsStage:
             return len(page)
 
     def _keep(self, message: Mapping[str, Any]) -> None:
-        if message["MessageId"] in self._taken:
-            return
-        headers = _headers(message)
-        one = entry(headers, PREFIX)
-        self._taken[message["MessageId"]] = one, f"{PREFIX}possiblerepeat" in headers
-        for follower in self._followers:
-            follower(one)
+        if message["MessageId"] not in self._known:
+            self._known.add(message["MessageId"])
+            self._taken.add(entry(_headers(message), PREFIX))
 
 
 def _headers(message: Mapping[str, Any]) -> Mapping[str, str]:

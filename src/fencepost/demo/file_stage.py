@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from fencepost.brokers.file.address import Address
 from fencepost.clock import Clock
-from fencepost.demo.readers import OnEntry, cancelled, entry, told_apart
+from fencepost.demo.readers import OnEntry, beside, entry
 from fencepost.errors import ConfigurationError
 from fencepost.history import Entry
 from fencepost.ports import BrokerOptions
@@ -35,18 +35,13 @@ class FileStage:
     async def create(self) -> None:
         """See Stage. The relays make the file."""
 
-    @asynccontextmanager
-    async def following(self, on_entry: OnEntry) -> AsyncIterator[None]:
+    def following(self, on_entry: OnEntry) -> AbstractAsyncContextManager[None]:
         """See Stage."""
-        task = asyncio.create_task(self._follow(on_entry))
-        try:
-            yield
-        finally:
-            await cancelled(task)
+        return beside(self._follow(on_entry))
 
     async def read_back(self) -> Sequence[Sequence[Entry]]:
         """See Stage. A line that is no JSON was left by somebody who died."""
-        return [told_apart(await asyncio.to_thread(self._read))]
+        return [await asyncio.to_thread(self._read)]
 
     async def drop(self) -> None:
         """See Stage."""
@@ -56,20 +51,19 @@ class FileStage:
         told = 0
         while True:
             found = await asyncio.to_thread(self._read)
-            for one, _ in found[told:]:
+            for one in found[told:]:
                 on_entry(one)
             told = len(found)
             await self._clock.sleep(_LOOK_S)
 
-    def _read(self) -> list[tuple[Entry, bool]]:
+    def _read(self) -> list[Entry]:
         lines = self._file.read_bytes().split(b"\n")[:-1] if self._file.exists() else []
-        events = [event for line in lines if (event := _event(line)).get("topic") == self._topic]
-        return [(entry(event, ""), "possiblerepeat" in event) for event in events]
+        return [entry(event, "") for line in lines if (event := _event(line)).get("topic") == self._topic]
 
 
 def _event(line: bytes) -> dict[str, str]:
     try:
         event: dict[str, str] = json.loads(line)
-    except ValueError:
+    except ValueError:  # a line that is being written, or somebody else's
         return {}
     return event

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import unquote
 
-from fencepost.demo.readers import OnEntry, entry, told_apart
+from fencepost.demo.readers import OnEntry, Taken, entry
 from fencepost.demo.webhooks import Headers, Receiver
 from fencepost.errors import ConfigurationError
 from fencepost.history import Entry
@@ -20,8 +20,7 @@ class HttpStage:
 
     def __init__(self, options: BrokerOptions) -> None:
         self._url = options.url
-        self._taken: list[tuple[Entry, bool]] = []
-        self._followers: list[OnEntry] = []
+        self._taken = Taken()
         self._receiver: Receiver | None = None
 
     @property
@@ -42,17 +41,12 @@ class HttpStage:
     @asynccontextmanager
     async def following(self, on_entry: OnEntry) -> AsyncIterator[None]:
         """See Stage."""
-        for one, _ in self._taken:
-            on_entry(one)
-        self._followers.append(on_entry)
-        try:
+        with self._taken.following(on_entry):
             yield
-        finally:
-            self._followers.remove(on_entry)
 
     async def read_back(self) -> Sequence[Sequence[Entry]]:
-        """See Stage. What came is kept in memory, as one partition."""
-        return [told_apart(self._taken)]
+        """See Stage."""
+        return self._taken.partitions()
 
     async def drop(self) -> None:
         """See Stage."""
@@ -61,8 +55,5 @@ class HttpStage:
 
     def _take(self, headers: Headers, _: bytes) -> int:
         attributes = {name: unquote(value) for name, value in headers if name.startswith(_PREFIX)}
-        one = entry(attributes, _PREFIX)
-        self._taken.append((one, f"{_PREFIX}possiblerepeat" in attributes))
-        for follower in self._followers:
-            follower(one)
+        self._taken.add(entry(attributes, _PREFIX))
         return 204

@@ -17,9 +17,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from fencepost.brokers.mqtt.address import Address, tls_context
-from fencepost.brokers.mqtt.settings import read
+from fencepost.brokers.mqtt.settings import Settings
 from fencepost.clock import Clock
-from fencepost.demo.readers import OnEntry, entry, told_apart
+from fencepost.demo.readers import OnEntry, Taken, entry
 from fencepost.errors import Unavailable
 from fencepost.history import Entry
 from fencepost.ports import BrokerOptions
@@ -34,12 +34,11 @@ class MqttStage:
 
     def __init__(self, options: BrokerOptions, topic: str, clock: Clock) -> None:
         """The options are read as the relay reads them: how to log in, which certificates to trust."""
-        own, address = read(options.settings), Address.of(options.url)
+        own, address = Settings.read(options.settings), Address.of(options.url)
         self._address, self._keepalive_s, self._topic, self._clock = address, own.keepalive_s, topic, clock
-        self._taken: list[tuple[Entry, bool]] = []
+        self._taken = Taken()
         self._marks: set[str] = set()
-        self._subscribed = False
-        self._follower: OnEntry | None = None
+        self._subscribed, self._loop = False, asyncio.get_running_loop()
         self._client = Client(CallbackAPIVersion.VERSION2, f"{topic}-reader", protocol=MQTTv5)
         if own.user or address.user:
             self._client.username_pw_set(own.user or address.user, own.password or address.password or None)
@@ -47,7 +46,7 @@ class MqttStage:
             self._client.tls_set_context(tls)
         self._client.on_connect = self._connected
         self._client.on_subscribe = self._ready
-        self._client.on_message = self._take
+        self._client.on_message = self._arrived
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -74,21 +73,11 @@ class MqttStage:
     @asynccontextmanager
     async def following(self, on_entry: OnEntry) -> AsyncIterator[None]:
         """See Stage."""
-        loop = asyncio.get_running_loop()
-        for one, _ in tuple(self._taken):
-            on_entry(one)
-
-        def follow(one: Entry) -> None:
-            loop.call_soon_threadsafe(on_entry, one)
-
-        self._follower = follow
-        try:
+        with self._taken.following(on_entry):
             yield
-        finally:
-            self._follower = None
 
     async def read_back(self) -> Sequence[Sequence[Entry]]:
-        """See Stage. What came is kept in memory, as one partition: all that the server took before a mark of ours."""
+        """See Stage: all that the server took before a mark of ours."""
         mark = self._clock.new_id()
         self._client.publish(f"{self._topic}/marks", mark, _QOS)
         try:
@@ -97,12 +86,18 @@ class MqttStage:
                     await self._clock.sleep(0.01)
         except TimeoutError as error:
             raise Unavailable("the MQTT server does not hand out what it took") from error
-        return [told_apart(self._taken)]
+        return self._taken.partitions()
 
     async def drop(self) -> None:
         """See Stage."""
         self._client.disconnect()
         await asyncio.to_thread(self._client.loop_stop)
+
+    def _take(self, message: MQTTMessage) -> None:
+        if message.topic != self._topic:
+            self._marks.add(message.payload.decode())
+        else:
+            self._taken.add(entry(dict(getattr(message.properties, "UserProperty", ())), ""))
 
     # -- called in the library's thread --------------------------------------------------------------------------------
 
@@ -112,12 +107,5 @@ class MqttStage:
     def _ready(self, *_: object) -> None:
         self._subscribed = True
 
-    def _take(self, _: Client, __: object, message: MQTTMessage) -> None:
-        if message.topic != self._topic:
-            self._marks.add(message.payload.decode())
-            return
-        attributes = dict(getattr(message.properties, "UserProperty", ()))
-        one = entry(attributes, "")
-        self._taken.append((one, "possiblerepeat" in attributes))
-        if (follower := self._follower) is not None:
-            follower(one)
+    def _arrived(self, _: Client, __: object, message: MQTTMessage) -> None:
+        self._loop.call_soon_threadsafe(self._take, message)

@@ -12,7 +12,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
 from fencepost.brokers.nats.address import Address, connect_options
-from fencepost.brokers.nats.settings import read
+from fencepost.brokers.nats.settings import Settings
 from fencepost.clock import Clock
 from fencepost.demo.readers import OnEntry, entry
 from fencepost.errors import Unavailable
@@ -29,7 +29,7 @@ class NatsStage:
 
     def __init__(self, options: BrokerOptions, topic: str, clock: Clock) -> None:
         """The options are read as the relay reads them: how to log in, which certificates to trust."""
-        own = read(options.settings)
+        own = Settings.read(options.settings)
         self._options, self._domain = connect_options(Address.of(options.url), own), own.domain or None
         self._topic, self._clock = topic, clock
         self._stream = topic.upper().replace("-", "_")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 from aiormq import Connection
 from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import AMQPError
 
-from fencepost.brokers.rabbitmq.address import Address, tls_context
-from fencepost.brokers.rabbitmq.settings import read
-from fencepost.demo.readers import OnEntry, entry
+from fencepost.brokers.rabbitmq.address import Address
+from fencepost.brokers.rabbitmq.settings import Settings
+from fencepost.demo.readers import OnEntry, beside, entry
 from fencepost.errors import FencepostError, Unavailable
 from fencepost.history import Entry
 from fencepost.ports import BrokerOptions
@@ -26,9 +26,9 @@ class RabbitStage:
 
     def __init__(self, options: BrokerOptions, topic: str) -> None:
         """The options are read as the relay reads them: how to log in, which certificates to trust."""
-        own = read(options.settings)
+        own = Settings.read(options.settings)
         address = Address.of(options.url)
-        self._urls, self._tls = list(address.urls(own)), tls_context(address, own)
+        self._urls, self._tls = list(address.urls(own)), own.tls_context(address.tls)
         self._exchange, self._followed, self._kept = topic, f"{topic}.followed", f"{topic}.kept"
         self._prefix = own.header_prefix
 
@@ -45,15 +45,9 @@ class RabbitStage:
                 await channel.queue_declare(queue, durable=True)  # classic: hands out all at once, unacknowledged
                 await channel.queue_bind(queue, self._exchange)
 
-    @asynccontextmanager
-    async def following(self, on_entry: OnEntry) -> AsyncIterator[None]:
+    def following(self, on_entry: OnEntry) -> AbstractAsyncContextManager[None]:
         """See Stage. A server that is restarted meanwhile is connected to again."""
-        task = asyncio.create_task(self._follow(on_entry))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        return beside(self._follow(on_entry))
 
     async def read_back(self) -> Sequence[Sequence[Entry]]:
         """See Stage. A queue is one partition. Nothing is acknowledged, so it can be read again."""
@@ -75,7 +69,7 @@ class RabbitStage:
 
     async def drop(self) -> None:
         """See Stage."""
-        with suppress(FencepostError):
+        with suppress(FencepostError):  # the demonstration has said what it had to say
             async with self._channel() as channel:
                 for queue in (self._followed, self._kept):
                     await channel.queue_delete(queue)
@@ -86,7 +80,7 @@ class RabbitStage:
             on_entry(self._entry(message))
 
         while True:
-            with suppress(FencepostError):
+            with suppress(FencepostError):  # only what is shown while it runs; the end is read without this
                 async with self._channel() as channel:
                     await channel.basic_consume(self._followed, on_message, no_ack=True)
                     await asyncio.wait([channel.closing])
@@ -99,7 +93,7 @@ class RabbitStage:
         except (AMQPError, OSError, TimeoutError) as error:
             raise Unavailable(f"RabbitMQ does not do what the demonstration needs: {error}") from error
         finally:
-            with suppress(AMQPError, OSError):
+            with suppress(AMQPError, OSError):  # what was asked has its answer already
                 await connection.close()
 
     async def _connected(self) -> Connection:

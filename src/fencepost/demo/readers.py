@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, Protocol
 
 from fencepost.history import Entry
 
@@ -48,9 +48,43 @@ def entry(headers: Mapping[str, str], prefix: str) -> Entry:
     )
 
 
-def told_apart(found: Iterable[tuple[Entry, bool]]) -> list[Entry]:
-    """The entries; with each whether it said that it may be a repeat."""
-    return [one._replace(marked=marked) for one, marked in found]
+class Taken:
+    """What a reader took who is there all the time, kept in memory in the order in which it came."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._followers: list[OnEntry] = []
+
+    def add(self, one: Entry) -> None:
+        """Keep one more, and tell those who follow. In the event loop."""
+        self._entries.append(one)
+        for follower in self._followers:
+            follower(one)
+
+    @contextmanager
+    def following(self, on_entry: OnEntry) -> Iterator[None]:
+        """``on_entry`` is called for each that came before, and for each that comes while the block lasts."""
+        for one in self._entries:
+            on_entry(one)
+        self._followers.append(on_entry)
+        try:
+            yield
+        finally:
+            self._followers.remove(on_entry)
+
+    def partitions(self) -> Sequence[Sequence[Entry]]:
+        """All of it, as one partition."""
+        return [list(self._entries)]
+
+
+@asynccontextmanager
+async def beside(reading: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """It reads while the block lasts."""
+    task = asyncio.create_task(reading)
+    try:
+        yield
+    finally:
+        await cancelled(task)
 
 
 async def cancelled(task: asyncio.Task[None]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from redis.asyncio import ConnectionPool, Redis
 
-from fencepost.demo.readers import OnEntry, cancelled, entry
+from fencepost.demo.readers import OnEntry, beside, entry
 from fencepost.errors import ConfigurationError, FencepostError
 from fencepost.history import Entry
 from fencepost.ports import BrokerOptions
@@ -47,12 +46,8 @@ class RedisStage:
     @asynccontextmanager
     async def following(self, on_entry: OnEntry) -> AsyncIterator[None]:
         """See Stage."""
-        async with self._connected() as client:
-            task = asyncio.create_task(self._follow(client, on_entry))
-            try:
-                yield
-            finally:
-                await cancelled(task)
+        async with self._connected() as client, beside(self._follow(client, on_entry)):
+            yield
 
     async def _follow(self, client: Any, on_entry: OnEntry) -> None:
         last = b"0"
@@ -74,7 +69,7 @@ class RedisStage:
 
     async def drop(self) -> None:
         """See Stage."""
-        with suppress(FencepostError):
+        with suppress(FencepostError):  # the demonstration has said what it had to say
             async with self._connected() as client:
                 relay = self._topic.removeprefix("fencepost-")
                 own = [name async for name in client.scan_iter(f"{self._prefix}fencepost:*:{relay}.*", count=_PAGE)]
@@ -89,7 +84,7 @@ class RedisStage:
         except ERRORS as error:
             raise fault_of(error, self._address.place) from error
         finally:
-            with suppress(*ERRORS):
+            with suppress(*ERRORS):  # what was asked has its answer already
                 await client.aclose()
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from fencepost.clock import Clock
-from fencepost.demo.readers import OnEntry, cancelled
+from fencepost.demo.readers import OnEntry, beside
 from fencepost.errors import FencepostError, SchemaMissing, Unavailable
 from fencepost.history import Entry
 from fencepost.ports import BrokerOptions
@@ -46,14 +45,9 @@ class SqlStage:
         async with self._connected() as connection:
             await connection.execute(sa.text("SELECT 1"))
 
-    @asynccontextmanager
-    async def following(self, on_entry: OnEntry) -> AsyncIterator[None]:
+    def following(self, on_entry: OnEntry) -> AbstractAsyncContextManager[None]:
         """See Stage."""
-        task = asyncio.create_task(self._follow(on_entry))
-        try:
-            yield
-        finally:
-            await cancelled(task)
+        return beside(self._follow(on_entry))
 
     async def _follow(self, on_entry: OnEntry) -> None:
         """The rows of one lane become visible in the order of seq, and there is one lane."""
@@ -79,7 +73,7 @@ class SqlStage:
 
     async def drop(self) -> None:
         """See Stage."""
-        with suppress(FencepostError):
+        with suppress(FencepostError):  # the demonstration has said what it had to say
             async with self._connected() as connection:
                 for name in ("messages", "messages_lane", "messages_receipt"):
                     await connection.exec_driver_sql(f"DROP TABLE IF EXISTS {self._prefix}{name}")

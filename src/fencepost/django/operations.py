@@ -94,7 +94,7 @@ def _dialect(connection: BaseDatabaseWrapper) -> Dialect:
 def _statements(connection: BaseDatabaseWrapper, revision: int) -> Iterator[str]:
     """Without CREATE SCHEMA where there is one: it asks for a right even where it has nothing to do."""
     t, dialect = _tables(), _dialect(connection)
-    first = ddl.schema_statement(t, dialect)
+    first = ddl.schema_statement(t.outbox.schema, dialect)
     there = first is not None and presence.has_schema(connection, str(t.outbox.schema))
     return (text for text in revisions.created(revision, t, dialect) if not (there and text == first))
 

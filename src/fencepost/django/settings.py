@@ -21,8 +21,8 @@ from fencepost.django.encoding import DJANGO_JSON
 from fencepost.drivers import django as driver
 from fencepost.errors import ConfigurationError
 from fencepost.newmessage import Encoder
-from fencepost.plugins import suggestion
 from fencepost.sql.outbox import Versions, add_statements
+from fencepost.words import suggestion
 
 ORIGIN = "settings.FENCEPOST"
 _OUTBOX = ("encoder", "max_bytes", "versions")

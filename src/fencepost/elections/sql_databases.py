@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from fencepost.errors import AccessDenied, ConfigurationError, SchemaMissing, Unavailable
 from fencepost.ports import LeaseOptions
 from fencepost.sql.client import PostgresqlClient, SqliteClient
-from fencepost.sql.faults import APPLY, READ_ONLY
+from fencepost.sql.faults import APPLY, READ_ONLY, fault_of
 from fencepost.sql.link import Wire
 from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
 from fencepost.sql.tables import tables
@@ -177,6 +178,20 @@ class Sqlite(SqliteClient):
 
     async def notify(self, wire: Wire, name: str) -> None:
         return  # candidates look at the lock file, which goes away, and at the row
+
+
+async def rehearse_writes(wire: Wire, table: sa.Table, place: str, nowhere: Any) -> None:
+    """Statements that find no row (``nowhere``) tell of rights, and of a server that is closed for writers."""
+    same = sa.select(table).where(nowhere)
+    try:
+        await wire.count(sa.insert(table).from_select([c.name for c in table.c], same).inline())
+        await wire.count(sa.update(table).values(token=table.c.token).where(nowhere))
+    except DBAPIError as error:
+        fault = fault_of(error, place)
+        if not isinstance(fault, AccessDenied):
+            raise
+        named = wire.connection.dialect.identifier_preparer.format_table(table)
+        raise AccessDenied(fault.what, remedy=f"GRANT {', '.join(RIGHTS)} ON {named} TO ...") from error
 
 
 def wants_evidence(settings: Mapping[str, object]) -> bool:

@@ -7,13 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
 
-from fencepost.elections.sql_databases import POOLED, RIGHTS, SWITCHED_OFF, Ring, wants_evidence
-from fencepost.errors import AccessDenied
+from fencepost.elections.sql_databases import POOLED, SWITCHED_OFF, Ring, rehearse_writes, wants_evidence
 from fencepost.ports import LeaseOptions
 from fencepost.sql.client import MariadbClient
-from fencepost.sql.faults import fault_of
 from fencepost.sql.link import Wire
 from fencepost.sql.mariadb_address import ISOLATION, session_settings
 from fencepost.sql.sessions import NamedLocks, NoEvidence, SessionEvidence
@@ -70,19 +67,7 @@ class Mariadb(MariadbClient):
         return NamedLocks(wire, f"{self.table.schema or row.name}.{self.table.name}")
 
     async def rehearse(self, wire: Wire) -> None:
-        """Statements that find no row tell of rights, and of a server that is closed for writers."""
-        table, nothing = self.table, sa.false()
-        same = sa.select(table).where(nothing)
-        try:
-            await wire.count(sa.insert(table).from_select([c.name for c in table.c], same))
-            await wire.count(sa.update(table).values(token=table.c.token).where(nothing))
-        except DBAPIError as error:
-            fault = fault_of(error, self.place)
-            if isinstance(fault, AccessDenied):
-                named = self.engine.dialect.identifier_preparer.format_table(table)
-                remedy = f"GRANT {', '.join(RIGHTS)} ON {named} TO ..."
-                raise AccessDenied(fault.what, remedy=remedy) from error
-            raise
+        await rehearse_writes(wire, self.table, self.place, sa.false())
 
     async def notify(self, wire: Wire, name: str) -> None:
         return  # the owner's lock is let go, for which a candidate waits

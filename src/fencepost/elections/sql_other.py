@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from fencepost.elections.sql_databases import RIGHTS, Ring, wants_evidence
-from fencepost.errors import AccessDenied, SchemaMissing
+from fencepost.elections.sql_databases import Ring, rehearse_writes, wants_evidence
+from fencepost.errors import SchemaMissing
 from fencepost.ports import LeaseOptions
 from fencepost.sql.client import OtherClient
 from fencepost.sql.faults import fault_of
@@ -56,18 +56,7 @@ class OtherSql(OtherClient):
         return NoEvidence()
 
     async def rehearse(self, wire: Wire) -> None:
-        """Statements that find no row tell of rights, and of a server that is closed for writers."""
-        table = self.table
-        try:
-            same = sa.select(table).where(_NOWHERE)
-            await wire.count(sa.insert(table).from_select([c.name for c in table.c], same).inline())
-            await wire.count(sa.update(table).values(token=table.c.token).where(_NOWHERE))
-        except DBAPIError as error:
-            fault = fault_of(error, self.place)
-            if not isinstance(fault, AccessDenied):
-                raise
-            named = self.engine.dialect.identifier_preparer.format_table(table)
-            raise AccessDenied(fault.what, remedy=f"GRANT {', '.join(RIGHTS)} ON {named} TO ...") from error
+        await rehearse_writes(wire, self.table, self.place, _NOWHERE)
         await wire.say("ROLLBACK")
 
     async def notify(self, wire: Wire, name: str) -> None:

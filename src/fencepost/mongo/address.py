@@ -12,7 +12,9 @@ from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import check_password, meant, name_of
+from fencepost.plugins import name_of
+from fencepost.servers import check_password
+from fencepost.words import meant
 
 COLLECTION = "mongodb"
 EMBEDDED = "mongodb-embedded"

@@ -20,6 +20,7 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
+from fencepost.faults import Verdict
 
 ERRORS = (pm.PyMongoError, bson_errors.BSONError, OSError, TimeoutError)
 """Everything that a call can raise when the server, the network or the driver is at fault."""
@@ -33,7 +34,7 @@ _GARBLED = re.compile(r"Got response id \d+ but expected|Message length \(\d+\)|
 _CLOCK = "the server ends what takes too long: is it overloaded, or an index missing? (`fencepost check`)"
 _LARGE = "a document may have 16 MB: store large payloads elsewhere and send their address"
 
-_CODES: dict[int, tuple[type[FencepostError], str]] = {
+_CODES: dict[int, Verdict] = {
     # who you are
     11: (AccessDenied, "check user, password and authSource"),
     13: (AccessDenied, RIGHTS),

@@ -144,13 +144,15 @@ def again(parked: Stored, *, keep_version: bool) -> Message:
 
 
 Read = Callable[[int, ParkedMessage | None], Awaitable[Sequence[ParkedMessage]]]
-"""Reads the next messages whatever they are: at most so many, behind that one. Fewer mean that there are no more."""
+"""Reads the next messages, those of the filter and others: at most so many, behind that one. Fewer mean that there are
+no more.
+"""
 
 
 async def filtered_page(
     read: Read, which: ParkedFilter, limit: int, after: ParkedMessage | None
 ) -> Sequence[ParkedMessage]:
-    """A page of a database that is not asked for any part of the filter."""
+    """A page of a database that is asked for a part of the filter at most."""
     found: list[ParkedMessage] = []
     most = limit if which.everything else max(limit, PARKED_BATCH)
     while len(found) < limit:

@@ -37,11 +37,11 @@ from fencepost.events import (
     Settled,
     TakenOver,
 )
-from fencepost.message import Stored
+from fencepost.message import Entity, Stored, entity_of
 from fencepost.ports import Broker, Capabilities, Delivery, Failure, Handoff, Lane, Outcome, Session, Source, Term
 from fencepost.receipt import Receipts, digest
 from fencepost.relay.known import Known
-from fencepost.relay.order import Entity, Order, entity_of
+from fencepost.relay.order import Order
 from fencepost.relay.reader import Reader
 from fencepost.relay.retry import Backoff, Circuit
 from fencepost.relay.silence import Silence

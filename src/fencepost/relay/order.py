@@ -8,16 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from fencepost.clock import Clock
-from fencepost.message import Position, Stored
+from fencepost.message import Entity, Position, Stored, entity_of
 from fencepost.ports import Outcome
-
-Entity = tuple[str, str | None, str]
-"""What is kept in order: topic and key; a message without a key is an entity of its own."""
-
-
-def entity_of(message: Stored) -> Entity:
-    """The scope of order that a message belongs to."""
-    return (message.topic, message.key, "") if message.key is not None else (message.topic, None, message.id)
 
 
 class Order:

@@ -18,7 +18,8 @@ from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
 
 from fencepost.errors import ConfigurationError, Unavailable
-from fencepost.plugins import check_password, suggestion
+from fencepost.servers import check_password, split
+from fencepost.words import suggestion
 
 _FORMS = "write redis://user@host:port/0, rediss:// for TLS, or redis+sentinel://host:port,host:port/name"
 _SCHEMES = {"redis": "redis", "redis+cluster": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
@@ -104,12 +105,10 @@ def _through_sentinel(scheme: str, rest: str, client_name: str) -> Address:
 
 
 def _node(text: str) -> Node:
-    host, _, port = text.rpartition(":")
-    if not host:
-        return text, 26379
-    if not port.isdigit():
+    parts = split(f"//{text}")
+    if parts is None or not parts.hostname:
         raise ConfigurationError(f"{text!r} is not host:port", remedy=_FORMS)
-    return host, int(port)
+    return parts.hostname, parts.port or 26379
 
 
 def _check_database(text: str) -> None:

@@ -16,6 +16,7 @@ from fencepost.errors import (
     FixError,
     Unavailable,
 )
+from fencepost.faults import UNREACHABLE, Verdict
 
 ERRORS = (r.RedisError, r.RedisClusterException, r.ChildDeadlockedError, OSError, EOFError)
 """Everything that a call can raise when the server, the network or the library is at fault."""
@@ -25,7 +26,6 @@ SILENT = (
     "look at the server and at the network between: it takes connections, or loses them, without an answer; or it is"
     " another kind of server than a Redis"
 )
-UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
 _ANOTHER = "what answers there speaks another protocol than Redis: check host and port in the URL"
 _CLOSED = "the connection was made and closed: is it a Redis, and does it want TLS (rediss://)? check host and port"
 _CREDENTIALS = 'check user and password in the URL; "${NAME}" there takes the environment variable NAME'
@@ -35,10 +35,8 @@ _RIGHTS = (
 )
 _TLS = "name the authority's certificate in the URL (ssl_ca_certs=FILE), and the host as the server's own one does"
 
-_Meaning = tuple[type[FencepostError], str]
-
 # What a server's answer means by its first word. The library has classes for some of them, and differs by version.
-_ANSWERS: dict[str, _Meaning] = {
+_ANSWERS: dict[str, Verdict] = {
     "ASK": (ConnectionLost, ""),  # the slot is on its way to another node
     "BUSY": (Unavailable, "a script runs for too long on the server: SCRIPT KILL, or wait for its end"),
     "BUSYGROUP": (FixError, ""),
@@ -66,7 +64,7 @@ _ANSWERS: dict[str, _Meaning] = {
     "WRONGTYPE": (ConfigurationError, "the keys with this prefix are something else: choose another prefix"),
 }
 
-_TEXTS: tuple[tuple[re.Pattern[str], _Meaning], ...] = (
+_TEXTS: tuple[tuple[re.Pattern[str], Verdict], ...] = (
     (re.compile(r"[Tt]he user executing the script can't"), (AccessDenied, _RIGHTS)),
     (re.compile(r"max number of clients"), (Unavailable, "close connections, or raise the server's maxclients")),
     (
@@ -80,7 +78,7 @@ _TEXTS: tuple[tuple[re.Pattern[str], _Meaning], ...] = (
     (re.compile(r"Protocol [Ee]rror"), (ConnectionLost, _ANOTHER)),
 )
 
-_CLASSES: tuple[tuple[type[BaseException], _Meaning], ...] = (
+_CLASSES: tuple[tuple[type[BaseException], Verdict], ...] = (
     (r.AuthenticationError, (AccessDenied, _CREDENTIALS)),
     (r.AuthorizationError, (AccessDenied, _RIGHTS)),
     (r.AuthenticationWrongNumberOfArgsError, (AccessDenied, _CREDENTIALS)),
@@ -127,7 +125,7 @@ def fault_of(error: BaseException, place: str, *, connecting: bool = False) -> F
     return kind(f"{place}: {_line(error)}", remedy=remedy)
 
 
-def _meaning(error: BaseException) -> _Meaning:
+def _meaning(error: BaseException) -> Verdict:
     if _is_about_tls(error):
         return ConfigurationError, _TLS
     text = str(error)

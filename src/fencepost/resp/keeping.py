@@ -30,7 +30,7 @@ async def settings(link: Link, *names: str) -> dict[str, str]:
     """Settings that INFO does not tell. Hosted servers often do not let anybody ask: then there are none."""
     try:
         answer: list[bytes] = await link.one("CONFIG", "GET", *names)
-    except (AccessDenied, FixError, Unavailable):
+    except (AccessDenied, FixError, Unavailable):  # as they say it: no right to it, no such command, renamed
         return {}
     words = [word.decode(errors="replace") for word in answer]
     return dict(zip(words[::2], words[1::2], strict=True))

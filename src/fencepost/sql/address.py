@@ -8,7 +8,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import meant, suggestion
+from fencepost.words import meant, suggestion
 
 PORT_MAX = 65_535
 

@@ -23,10 +23,10 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
+from fencepost.faults import UNREACHABLE
 from fencepost.sql import faults_mariadb, faults_other
 
 APPLY = faults_mariadb.APPLY
-UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
 SILENT = (
     "look at the server and at the network between: it takes connections, or loses them, without an answer; or it is"
     " another kind of server than the URL says"

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
-from sqlalchemy.schema import CreateSchema
 
 from fencepost.message import KEY_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, TYPE_CHARACTERS_MAX
 from fencepost.sql import schema as ddl
-from fencepost.sql.other import UNPARTITIONED
 from fencepost.sql.tables import (
     ON_MARIADB,
     QUEUE,
@@ -52,9 +50,8 @@ class MessageTables:
 
     def statements(self, dialect: Dialect) -> list[str]:
         """The DDL that makes them, each statement of which may be run twice."""
-        schema = self.messages.schema
-        first = [] if schema is None or dialect.name in UNPARTITIONED else [_create(schema, dialect)]
-        return [*first, *(text for table in self.all for text in ddl.table_statements(table, dialect))]
+        first = ddl.schema_statement(self.messages.schema, dialect)
+        return [*([first] if first else []), *(text for t in self.all for text in ddl.table_statements(t, dialect))]
 
 
 def message_tables(*, schema: str | None = None, prefix: str = "fencepost_") -> MessageTables:
@@ -122,7 +119,3 @@ def _receipt(metadata: sa.MetaData, name: str, schema: str | None) -> sa.Table:
     )
     store_as(table, QUEUE)
     return table
-
-
-def _create(schema: str, dialect: Dialect) -> str:
-    return str(CreateSchema(schema, if_not_exists=True).compile(dialect=dialect)).strip()

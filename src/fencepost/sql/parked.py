@@ -16,15 +16,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
 from fencepost.errors import SchemaMissing
-from fencepost.ports.parking import RETRIED, marked
+from fencepost.ports.parking import marked
 from fencepost.sql.faults import fault_of
 from fencepost.sql.outbox import COLUMNS, channel, lock_number, position_lock, waking
 from fencepost.sql.outbox_other import Counting, counting, locking
 from fencepost.sql.statements import Prepared, prepare
 from fencepost.sql.tables import MARIADB, State, Tables, tables
 from fencepost.sql.transaction import Call, Work
-
-__all__ = ["RETRIED", "ParkedMessages", "ParkedStatements", "parked_statements"]
 
 _RETURNING = {"postgresql", "sqlite"}  # the drivers that are used there fetch rows of every statement
 

@@ -1,4 +1,4 @@
-"""Which messages are parked: read by pages, counted, each payload by itself. Flows, for any driver.
+"""Which messages are parked: read in their order, counted, each payload by itself. Flows, for any driver.
 
 What a database compares as Python does is asked of it; the rest of a filter is applied to what it answers.
 """
@@ -17,7 +17,7 @@ from sqlalchemy.engine import Dialect
 
 from fencepost.message import Stored, microseconds
 from fencepost.ports import ParkedFilter, ParkedMessage
-from fencepost.ports.parking import PARKED_BATCH, gone
+from fencepost.ports.parking import gone
 from fencepost.sql.statements import Prepared, prepare
 from fencepost.sql.tables import MARIADB, Tables, tables
 from fencepost.sql.transaction import Call, Work
@@ -37,29 +37,22 @@ class ParkedPages:
     schema: str | None
     prefix: str
 
-    def page(self, which: ParkedFilter, limit: int, after: ParkedMessage | None) -> Work[list[ParkedMessage]]:
-        """See ParkedStore."""
+    def read(self, which: ParkedFilter, most: int, after: ParkedMessage | None) -> Work[list[ParkedMessage]]:
+        """Up to ``most`` behind ``after``, of which the database was asked for a part of the filter; fewer mean that
+        there are no more.
+        """
         if which.ids is not None:
-            return (yield from self._with_ids(which, which.ids, limit, after))
-        found: list[ParkedMessage] = []
-        most = limit if _exact(which) else max(limit, PARKED_BATCH)
-        while len(found) < limit:
-            rows = yield from self._rows(which, most, after)
-            found += [one for one in rows if which.matches(one)]
-            if len(rows) < most:
-                break
-            after = rows[-1]
-        return found[:limit]
+            return (yield from self._with_ids(which, which.ids, most, after))
+        values = _asked(which)
+        if after is not None:
+            values |= {"after_seq": after.place, "after_id": after.message.id}
+        rows = yield Call(self.statement("page", *values), {**values, "most": most})
+        return [_parked(row) for row in rows]
 
     def count(self, which: ParkedFilter) -> Work[int]:
-        """See ParkedStore."""
-        if _exact(which):
-            values = _asked(which)
-            return int((yield Call(self.statement("count", *values), values))[0][0])
-        number, after = 0, None
-        while page := (yield from self.page(which, PARKED_BATCH, after)):
-            number, after = number + len(page), page[-1]
-        return number
+        """How many they are, of a filter that is ``exact``."""
+        values = _asked(which)
+        return int((yield Call(self.statement("count", *values), values))[0][0])
 
     def payload(self, parked: ParkedMessage) -> Work[bytes | None]:
         """See ParkedStore."""
@@ -69,15 +62,8 @@ class ParkedPages:
             raise gone(f"the table {self.prefix}parked", parked)
         return None if rows[0][0] is None else bytes(rows[0][0])
 
-    def _rows(self, which: ParkedFilter, most: int, after: ParkedMessage | None) -> Work[list[ParkedMessage]]:
-        values = _asked(which)
-        if after is not None:
-            values |= {"after_seq": after.place, "after_id": after.message.id}
-        rows = yield Call(self.statement("page", *values), {**values, "most": most})
-        return [_parked(row) for row in rows]
-
     def _with_ids(
-        self, which: ParkedFilter, ids: Sequence[str], limit: int, after: ParkedMessage | None
+        self, which: ParkedFilter, ids: Sequence[str], most: int, after: ParkedMessage | None
     ) -> Work[list[ParkedMessage]]:
         found: list[ParkedMessage] = []
         for message_id in dict.fromkeys(ids):
@@ -86,7 +72,7 @@ class ParkedPages:
                 rows = yield Call(self.statement("page", *values), {**values, "most": 1})
                 found += [one for one in map(_parked, rows) if which.matches(one)]
         rest = [one for one in found if after is None or _order(one) > _order(after)]
-        return sorted(rest, key=_order)[:limit]
+        return sorted(rest, key=_order)[:most]
 
     def statement(self, kind: str, *names: str) -> Prepared:
         """The statement of a kind in which these values are given."""
@@ -98,7 +84,7 @@ class ParkedPages:
         return _compiled[known]
 
 
-def _exact(which: ParkedFilter) -> bool:
+def exact(which: ParkedFilter) -> bool:
     """Whether the database is asked for all of a filter."""
     return which.ids is None and which.reason is None and not _PATTERN.search(which.topic or "")
 

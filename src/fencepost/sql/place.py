@@ -13,11 +13,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
 from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError, Unavailable
+from fencepost.faults import UNREACHABLE
 from fencepost.ports import DatabaseOptions
 from fencepost.sql import schema as ddl
 from fencepost.sql.existing.columns import Described
 from fencepost.sql.existing.statements import existing_statements
-from fencepost.sql.faults import SILENT, UNREACHABLE
+from fencepost.sql.faults import SILENT
 from fencepost.sql.source import source_statements
 from fencepost.sql.tables import tables
 
@@ -97,19 +98,42 @@ class OnServer(ABC):
     async def open(self) -> Any:
         """A new connection. Whoever calls keeps the deadline and maps the errors."""
 
-    async def open_two(self, end: Callable[[Any], None]) -> tuple[Any, Any]:
-        """Two new connections, or none: ``end`` drops the one that was opened where the other could not be."""
-        tasks = [asyncio.ensure_future(self.open()) for _ in range(2)]
-        try:
-            reader, writer = await asyncio.gather(*tasks)
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            for opened in await asyncio.gather(*tasks, return_exceptions=True):
-                if not isinstance(opened, BaseException):
-                    end(opened)
-            raise
-        return reader, writer
+    @abstractmethod
+    async def end(self, connection: Any) -> None:
+        """Drop a connection at once, under a call too. Never raises."""
+
+    async def on_one(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Await what works on a connection of its own, which is dropped then. Raises what ``in_time`` raises."""
+
+        async def call() -> T:
+            connection = await self.open()
+            try:
+                return await work(connection)
+            finally:
+                await self.end(connection)
+
+        return await self.in_time(call())
+
+    async def kept(self, make: Callable[..., Awaitable[T]], count: int = 1) -> T:
+        """What ``make`` makes of ``count`` new connections, and keeps. Raises what ``in_time`` raises, and whatever is
+        raised, none of them is left.
+        """
+
+        async def call() -> T:
+            opening = [asyncio.ensure_future(self.open()) for _ in range(count)]
+            try:
+                return await make(*await asyncio.gather(*opening))
+            except BaseException:
+                for task in opening:
+                    task.cancel()
+                if left := [task for task in opening if not task.done()]:
+                    await asyncio.wait(left)
+                for task in opening:
+                    if not (task.cancelled() or task.exception()):
+                        await self.end(task.result())
+                raise
+
+        return await self.in_time(call())
 
     async def in_time(self, call: Awaitable[T]) -> T:
         """Await what works on new connections of its own. Raises FixError, Unavailable or DeadlineExceeded."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from urllib.parse import parse_qsl, urlencode
 
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import name_of, suggestion
+from fencepost.plugins import name_of
 from fencepost.sql.address import check_options, check_ports
+from fencepost.words import suggestion
 
 _OPTIONS = (
     *("application_name", "database", "dbname", "host", "krbsrvname", "passfile", "password", "port", "service"),

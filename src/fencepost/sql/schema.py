@@ -26,9 +26,8 @@ def quoted(table: sa.Table, dialect: Dialect) -> str:
     return dialect.identifier_preparer.format_table(table)
 
 
-def schema_statement(t: Tables, dialect: Dialect) -> str | None:
-    """CREATE SCHEMA, where the tables have one that can be made."""
-    name = t.outbox.schema
+def schema_statement(name: str | None, dialect: Dialect) -> str | None:
+    """CREATE SCHEMA, where there is one that can be made."""
     if name is None or dialect.name in UNPARTITIONED:  # there schemas are users, or rights: somebody else's to make
         return None
     return _text(CreateSchema(name, if_not_exists=True), dialect)
@@ -52,7 +51,7 @@ def table_statements(table: sa.Table, dialect: Dialect) -> list[str]:
 
 def statements(t: Tables, dialect: Dialect) -> Sequence[str]:
     """Everything, in order."""
-    first = schema_statement(t, dialect)
+    first = schema_statement(t.outbox.schema, dialect)
     return [
         *([first] if first else []),
         *(text for table in all_tables(t) for text in _from_any_state(table, t, dialect)),

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Dialect
 
 from fencepost.errors import ConfigurationError
 from fencepost.message import Position
-from fencepost.ports import DatabaseOptions
+from fencepost.ports import Backlog, DatabaseOptions
 from fencepost.sql.source_mariadb import MariadbTexts
 from fencepost.sql.source_postgresql import NOBODY, PostgresqlTexts
 from fencepost.sql.source_sqlite import SqliteTexts
@@ -96,6 +96,13 @@ def must_be_kept(options: DatabaseOptions) -> None:
             "settled rows are deleted at once: there is nothing to purge",
             remedy='settle = "mark" in [database] keeps them',
         )
+
+
+def backlog_of(row: Sequence[Any]) -> Backlog:
+    """What the statement ``backlog`` tells. A clock that is behind makes no age negative."""
+    pending, delayed, parked, age_s = row
+    oldest_age_s = None if age_s is None else max(0.0, float(age_s))
+    return Backlog(pending=pending, delayed=delayed, parked=parked, oldest_age_s=oldest_age_s)
 
 
 def shortened(text: str) -> str:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 import pytest
 
+from fencepost.clock import SYSTEM_CLOCK
+from fencepost.demo.ports import free_port
 from fencepost.testing.places import fresh
 
 VARIABLE = "FENCEPOST_TEST_{}_URL"
-
-
-def free_port() -> int:
-    """A port of this machine at which nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def address(kind: str, name: str, folder: Path) -> str:
@@ -32,7 +25,7 @@ def address(kind: str, name: str, folder: Path) -> str:
     if name == "file":
         return f"file://{folder}/{{topic}}.jsonl"
     if name == "http":
-        return f"http://127.0.0.1:{free_port()}/{{topic}}"
+        return f"http://127.0.0.1:{free_port(SYSTEM_CLOCK)}/{{topic}}"
     variable = VARIABLE.format(name.upper().replace(".", "_").replace("-", "_"))
     url = os.environ.get(variable)
     if url:

@@ -21,6 +21,7 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
+from fencepost.faults import Verdict
 
 
 class About(enum.Enum):
@@ -51,9 +52,7 @@ _OTHER = "is it {one} that answers there? check the endpoint in the URL, http or
 DELETED_PAUSE_S = 60.0
 """A name can be used again only so long after what had it was deleted."""
 
-_Kind = tuple[type[FencepostError], str]
-
-_SERVICE: dict[str, _Kind] = {
+_SERVICE: dict[str, Verdict] = {
     "expiredtoken": (AccessDenied, _CREDENTIALS),
     "incompletesignature": (AccessDenied, _CREDENTIALS),
     "invalidaccesskeyid": (AccessDenied, _CREDENTIALS),
@@ -73,7 +72,7 @@ _SERVICE: dict[str, _Kind] = {
     "unknownoperation": (FixError, _OTHER),
 }
 
-_PLACE: dict[str, _Kind] = {
+_PLACE: dict[str, Verdict] = {
     "accessdenied": (AccessDenied, _RIGHTS),
     "authorizationerror": (AccessDenied, _RIGHTS),
     "concurrentaccess": (Contention, ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from fencepost.aws.publishing.settings import FIFO_SUFFIX, TOPIC, Settings
 from fencepost.errors import ParkError
@@ -17,16 +18,11 @@ class Names:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._suffix = FIFO_SUFFIX if settings.fifo else ""
-        self._found: dict[str, str] = {}
+        self._of = lru_cache(_KEPT_MAX)(self._made)  # topics taken from data must not fill the memory
 
     def of(self, topic: str) -> str:
         """The name. Raises ParkError where this topic cannot have one."""
-        found = self._found.get(topic)
-        if found is None:
-            if len(self._found) >= _KEPT_MAX:  # topics taken from data must not fill the memory
-                self._found.clear()
-            self._found[topic] = found = self._made(topic)
-        return found
+        return self._of(topic)
 
     def _made(self, topic: str) -> str:
         settings = self._settings

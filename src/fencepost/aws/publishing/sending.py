@@ -21,8 +21,9 @@ from fencepost.aws.publishing.encode import Encoder, Entry
 from fencepost.aws.publishing.faults import About, Fault, fault, fault_of_entry
 from fencepost.aws.publishing.places import Places, Refused, Service
 from fencepost.errors import ConnectionLost, FencepostError, ParkError
-from fencepost.message import Position, Stored
-from fencepost.ports import Failure, Outcome
+from fencepost.handoffs import Progress
+from fencepost.message import Entity, Stored, entity_of
+from fencepost.ports import Failure
 
 ENTRIES_MAX = 10
 """Messages of one request."""
@@ -44,19 +45,18 @@ class _Load:
     fault: Fault | None = None
 
 
-class Batch:
-    """One batch on its way. Used once."""
+class Batch(Progress):
+    """One batch on its way, and what has become of it. Used once."""
 
     def __init__(self, service: Service, client: Client, server: Server, places: Places, encoder: Encoder) -> None:
+        super().__init__()
         self._service, self._client, self._server = service, client, server
         self._places, self._encoder = places, encoder
-        self._published: set[Position] = set()
-        self._failed: list[Failure] = []
         self.trouble: FencepostError | None = None
         """What is wrong with the service: nothing more is sent then."""
 
-    async def send(self, batch: Sequence[Stored], *, connections: int, publish_s: float) -> Outcome:
-        """Send as much as the time allows. What is in no part of the outcome was not sent, but for ``trouble``."""
+    async def send(self, batch: Sequence[Stored], *, connections: int, publish_s: float) -> None:
+        """Send as much as the time allows. What was neither published nor failed was not sent, but for ``trouble``."""
         loads = self._loads(batch)
         now = asyncio.get_running_loop().time()
         self._begin_until, self._end = now + _BEGIN_SHARE * publish_s, now + publish_s
@@ -68,22 +68,21 @@ class Batch:
                     group.create_task(self._work(load))
         for load in loads:
             if load.fault is not None:
-                self._failed += [_held(chain[0][0], load.fault) for chain in load.waiting]
-        return Outcome([m for m in batch if m.position in self._published], self._failed)
+                self.failed += [_held(chain[0][0], load.fault) for chain in load.waiting]
 
     def _loads(self, batch: Sequence[Stored]) -> Sequence[_Load]:
         """The places of a batch with their messages, those of one key in a chain that ends at one that cannot go."""
         loads: dict[str, _Load] = {}
-        chains: dict[tuple[str, str], Chain] = {}
-        ended: set[tuple[str, str]] = set()
+        chains: dict[Entity, Chain] = {}
+        ended: set[Entity] = set()
         for message in batch:
-            entity = (message.topic, f"id {message.id}" if message.key is None else f"key {message.key}")
+            entity = entity_of(message)
             if entity in ended:
                 continue
             try:
                 name, entry = self._places.names.of(message.topic), self._encoder.entry(message)
             except ParkError as error:
-                self._failed.append(Failure(message, error))
+                self.failed.append(Failure(message, error))
                 ended.add(entity)
                 continue
             if entity not in chains:
@@ -135,7 +134,7 @@ class Batch:
         for number, chain in enumerate(chains):
             message = chain[0][0]
             if str(number) in taken:
-                self._published.add(message.position)
+                self.published.add(message.position)
                 chain.popleft()
                 if chain:
                     load.waiting.append(chain)
@@ -151,14 +150,14 @@ class Batch:
             load.fault = load.fault or found
             load.waiting.appendleft(chain)
         else:
-            self._failed.append(Failure(chain[0][0], found.error))
+            self.failed.append(Failure(chain[0][0], found.error))
 
     def _refused(self, load: _Load, chains: list[Chain], found: Fault) -> None:
         """Take the refusal of a whole request."""
         if found.about is About.SERVICE:
             self.trouble = self.trouble or found.error
         elif found.about is About.MESSAGE and len(chains) == 1:
-            self._failed.append(Failure(chains[0][0][0], found.error))
+            self.failed.append(Failure(chains[0][0][0], found.error))
         else:
             load.waiting.extendleft(reversed(chains))
             if found.about is About.MESSAGE:

@@ -5,13 +5,11 @@ A reader may find a message twice (at-least-once); a repeat has the same id and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fencepost.brokers.file.address import Address
 from fencepost.brokers.file.broker import FileBroker
-from fencepost.brokers.file.settings import parse
-from fencepost.errors import ConfigurationError
+from fencepost.brokers.file.settings import Settings
 from fencepost.ports import Broker, BrokerOptions
+from fencepost.settings import refusing
 
 
 def broker(options: BrokerOptions) -> Broker:
@@ -22,11 +20,5 @@ def broker(options: BrokerOptions) -> Broker:
     return FileBroker(options)
 
 
-def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
-    """What cannot be used of the URL ("url") and the settings, and why."""
-    _, errors = parse(settings)
-    try:
-        Address.of(url)
-    except ConfigurationError as error:
-        return {"url": error, **errors}
-    return errors
+refused = refusing(Settings, Address.of)
+"""What cannot be used of the URL ("url") and the settings, and why."""

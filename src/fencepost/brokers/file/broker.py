@@ -13,13 +13,12 @@ from fencepost.brokers.file.faults import from_system
 from fencepost.brokers.file.lines import PREFIX, Lines
 from fencepost.brokers.file.patience import Patience
 from fencepost.brokers.file.pipe import STDOUT
-from fencepost.brokers.file.settings import read
-from fencepost.calls import Calls
+from fencepost.brokers.file.settings import Settings
 from fencepost.envelope import Format
 from fencepost.errors import FencepostError, ParkError, SchemaMissing, Unavailable
-from fencepost.message import Stored
+from fencepost.handoffs import PlainHandoff
+from fencepost.message import Entity, Stored, entity_of
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Failure, Lane, Outcome, Term
-from fencepost.receipt import Receipts
 
 _FILE = "a file has no fence, and recognises no repeated message"
 _STDOUT = "standard output has no fence, and recognises no repeated message"
@@ -36,14 +35,14 @@ class FileBroker:
 
     def __init__(self, options: BrokerOptions) -> None:
         """Raises ConfigurationError."""
-        self._options, self._settings = options, read(options.settings)
+        self._options, self._settings = options, Settings.read(options.settings)
         self._address = Address.of(options.url)
         usual = Format.CLOUDEVENTS_STRUCTURED
         self._lines = Lines(options.envelope(PREFIX, usual), options.form or usual, self._settings.line_bytes_max)
         longest_s = options.publish_timeout_s
         self._patience_s = PATIENCE_S if longest_s is None else min(PATIENCE_S, longest_s / 2)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fencepost-file")
-        self._handoffs: set[FileHandoff] = set()
+        self._handoffs: set[PlainHandoff] = set()
 
     async def open(self) -> Capabilities:
         """See Broker. Raises SchemaMissing where a folder is missing that may not be created."""
@@ -59,9 +58,9 @@ class FileBroker:
     async def prepare(self, lane: Lane, topics: Collection[str] = ()) -> None:
         """See Broker. There is nothing to prepare."""
 
-    async def take_over(self, lane: Lane, term: Term) -> FileHandoff:
+    async def take_over(self, lane: Lane, term: Term) -> PlainHandoff:
         """See Broker. Nobody is fenced: there is nothing in a file that could."""
-        handoff = FileHandoff(self, lane, self._options.timeout_s)
+        handoff = PlainHandoff(lane, self._options.timeout_s, self._write, self._handoffs.discard)
         self._handoffs.add(handoff)
         return handoff
 
@@ -71,12 +70,8 @@ class FileBroker:
             await handoff.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def forget(self, handoff: FileHandoff) -> None:
-        """A handoff is closed."""
-        self._handoffs.discard(handoff)
-
-    async def write(self, batch: Sequence[Stored]) -> Outcome:
-        """Publish a batch: every file's lines in one write."""
+    async def _write(self, batch: Sequence[Stored]) -> Outcome:
+        """Publish a batch: every file's lines in one write. What is being written may be written to its end."""
         files, failed = self._encoded(batch)
         patience = Patience(self._patience_s, self._options.clock.monotonic)
         work = self._to_stdout if self._address.is_stdout else self._to_files
@@ -103,17 +98,16 @@ class FileBroker:
         """The lines of each file; and what can have no line, or no file."""
         files: dict[str, list[Pair]] = {}
         failed: list[Failure] = []
-        bad: set[tuple[str, str | None]] = set()
+        bad: set[Entity] = set()
         for message in batch:
-            entity = (message.topic, message.key)
-            if entity in bad:
+            if entity_of(message) in bad:
                 continue  # nothing of a key goes past one that failed
             try:
                 pair = (message, self._lines.line(message))
                 files.setdefault(self._address.path(message.topic), []).append(pair)
             except ParkError as error:
                 failed.append(Failure(message, error))
-                bad.update([entity] if message.key is not None else [])
+                bad.add(entity_of(message))
         return files, failed
 
     def _to_files(self, files: Mapping[str, Sequence[Pair]], patience: Patience) -> Written:
@@ -145,26 +139,3 @@ class FileBroker:
 def _held(pairs: Sequence[Pair], error: FencepostError) -> Failure:
     """A file in trouble keeps its topic back, and no other one's."""
     return Failure(pairs[0][0], error, whole_topic=True)
-
-
-class FileHandoff:
-    """See fencepost.ports.Handoff."""
-
-    def __init__(self, broker: FileBroker, lane: Lane, timeout_s: float) -> None:
-        self._broker = broker
-        self._receipts = Receipts()
-        self._calls = Calls(f"the handoff of lane {lane.name}", timeout_s)
-
-    @property
-    def receipts(self) -> Receipts:
-        """See Handoff: none."""
-        return self._receipts
-
-    async def publish(self, batch: Sequence[Stored]) -> Outcome:
-        """See Handoff. Where a part cannot be written, the rest is published, and the next call raises."""
-        return await self._calls.make(lambda: self._broker.write(batch))
-
-    async def close(self) -> None:
-        """See Handoff. What is being written may be written to its end."""
-        self._calls.end("it is over")
-        self._broker.forget(self)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 
 from fencepost.errors import AccessDenied, FencepostError, FixError, SchemaMissing, Unavailable
-
-Verdict = tuple[type[FencepostError], str]
+from fencepost.faults import Verdict, as_error
 
 _FULL = "make room, or rotate the file"
 _RIGHTS = "give the relay's user the right to write there"
@@ -32,5 +31,4 @@ _BY_ERRNO: dict[int, Verdict] = {
 
 def from_system(error: OSError, what: str) -> FencepostError:
     """An error as one of the families; what nobody knows is taken to pass."""
-    family, remedy = _BY_ERRNO.get(error.errno or 0, (Unavailable, ""))
-    return family(f"{what}: {error.strerror or error}", remedy=remedy)
+    return as_error(_BY_ERRNO.get(error.errno or 0, (Unavailable, "")), f"{what}: {error.strerror or error}")

@@ -6,13 +6,11 @@ its own messages back and nobody else's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fencepost.brokers.http.broker import HttpBroker
 from fencepost.brokers.http.routes import url_fault
-from fencepost.brokers.http.settings import parse
-from fencepost.errors import ConfigurationError
+from fencepost.brokers.http.settings import Settings
 from fencepost.ports import Broker, BrokerOptions
+from fencepost.settings import refusing
 
 
 def broker(options: BrokerOptions) -> Broker:
@@ -20,8 +18,10 @@ def broker(options: BrokerOptions) -> Broker:
     return HttpBroker(options)
 
 
-def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
-    """What cannot be used of the URL ("url") and the settings, and why."""
-    _, errors = parse(settings)
-    fault = url_fault(url)
-    return {"url": fault, **errors} if fault else errors
+def _check(url: str) -> None:
+    if fault := url_fault(url):
+        raise fault
+
+
+refused = refusing(Settings, _check)
+"""What cannot be used of the URL ("url") and the settings, and why."""

@@ -8,22 +8,17 @@ from collections.abc import Collection, Iterable, Sequence
 from fencepost.brokers.http.client import pool, reach, tls_context
 from fencepost.brokers.http.encode import PREFIX, Encoder
 from fencepost.brokers.http.routes import Routes, url_fault
-from fencepost.brokers.http.settings import read
+from fencepost.brokers.http.settings import Settings
 from fencepost.brokers.http.target import Chain, Pace, Progress, Target
-from fencepost.calls import Calls
-from fencepost.errors import ConfigurationError, FixError, ParkError, Unavailable
-from fencepost.message import Stored
+from fencepost.errors import FixError, ParkError, Unavailable
+from fencepost.handoffs import PlainHandoff, publish_s
+from fencepost.message import Entity, Stored, entity_of
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Failure, Lane, Outcome, Term
-from fencepost.receipt import Receipts
 
 REASON = "a target acknowledges each message by itself, and keeps no receipts that could be read back"
 
 _BEGIN_SHARE = 0.6
 """Of the time of a batch: in the rest what has begun is answered."""
-
-_USUAL_TIMEOUT_S = 2.0
-_SHARE = 0.75
-"""Of the time of a publish: reading the rest of an answer comes after it."""
 
 _GRACE_S = 1.0
 """Longer than what reading the rest of an answer may take, after the time of a batch is up."""
@@ -39,14 +34,14 @@ class HttpBroker:
         """Raises ConfigurationError."""
         if fault := url_fault(options.url):
             raise fault
-        self._options, self._settings = options, read(options.settings)
+        self._options, self._settings = options, Settings.read(options.settings)
         self._routes = Routes(options.url, self._settings.targets)
         self._encoder = Encoder(options.envelope(PREFIX), self._settings, options.clock)
         self._tls = tls_context((options.url, *self._settings.targets.values()), self._settings)
         self._targets: dict[str, Target] = {}
-        self._publish_s = _publish_s(self._settings.publish_s, options.publish_timeout_s)
+        self._publish_s = publish_s(self._settings.publish_s, options)
         self._swept_at = options.clock.monotonic()
-        self._handoffs: set[HttpHandoff] = set()
+        self._handoffs: set[PlainHandoff] = set()
         self._sending: set[asyncio.Task[Outcome]] = set()
 
     async def open(self) -> Capabilities:
@@ -64,9 +59,9 @@ class HttpBroker:
         for error in errors:
             raise error
 
-    async def take_over(self, lane: Lane, term: Term) -> HttpHandoff:
+    async def take_over(self, lane: Lane, term: Term) -> PlainHandoff:
         """See Broker. Nobody is fenced: there is nothing at the target that could."""
-        handoff = HttpHandoff(self, lane, self._publish_s + _GRACE_S)
+        handoff = PlainHandoff(lane, self._publish_s + _GRACE_S, self.sending, self._handoffs.discard)
         self._handoffs.add(handoff)
         return handoff
 
@@ -79,12 +74,11 @@ class HttpBroker:
         for target in self._targets.values():
             await target.close()
 
-    def forget(self, handoff: HttpHandoff) -> None:
-        """A handoff is closed."""
-        self._handoffs.discard(handoff)
-
     def sending(self, batch: Sequence[Stored]) -> asyncio.Task[Outcome]:
-        """Publish a batch. Raises RetryError or FixError where nothing could be sent and the fault is no message's."""
+        """Publish a batch. Raises RetryError or FixError where nothing could be sent and the fault is no message's.
+
+        What a target has not been asked to take is neither published nor failed.
+        """
         task = asyncio.ensure_future(self._send(batch))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
@@ -105,19 +99,18 @@ class HttpBroker:
             raise Unavailable(
                 "no message could be begun in time: all connections are in use", remedy="raise connections"
             )
-        return Outcome([m for m in batch if m.position in progress.published], progress.failed)
+        return progress.outcome(batch)
 
     def _sorted(self, batch: Sequence[Stored], progress: Progress) -> Iterable[tuple[Target, Iterable[Chain]]]:
         """The targets of a batch with their messages, those of one key in a chain."""
-        found: dict[str, dict[tuple[str, str], Chain]] = {}
+        found: dict[str, dict[Entity, Chain]] = {}
         for message in batch:
             try:
                 url = self._routes.url_of(message.topic)
             except ParkError as error:
                 progress.failed.append(Failure(message, error))
                 continue
-            entity = (message.topic, f"id {message.id}" if message.key is None else f"key {message.key}")
-            found.setdefault(url, {}).setdefault(entity, Chain()).append(message)
+            found.setdefault(url, {}).setdefault(entity_of(message), Chain()).append(message)
         return [(self._target(url), chains.values()) for url, chains in found.items()]
 
     async def _sweep(self) -> None:
@@ -142,37 +135,3 @@ class HttpBroker:
                 paused=not self._routes.is_one,
             )
         return found
-
-
-def _publish_s(own_s: float | None, timeout_s: float | None) -> float:
-    """How long a batch may take. What is cut off is in doubt, the answers that came too: so it has to end by itself."""
-    longest_s = _USUAL_TIMEOUT_S if timeout_s is None else timeout_s
-    if own_s is not None and timeout_s is not None and own_s >= timeout_s:
-        raise ConfigurationError(
-            f"publish_s = {own_s:g} is too long: with this lease a publish is cut off after {timeout_s:g} s",
-            remedy="set [lease] ttl_s higher: a publish has 0.4 of it",
-        )
-    return own_s or _SHARE * longest_s
-
-
-class HttpHandoff:
-    """See fencepost.ports.Handoff."""
-
-    def __init__(self, broker: HttpBroker, lane: Lane, timeout_s: float) -> None:
-        self._broker = broker
-        self._receipts = Receipts()
-        self._calls = Calls(f"the handoff of lane {lane.name}", timeout_s)
-
-    @property
-    def receipts(self) -> Receipts:
-        """See Handoff: none."""
-        return self._receipts
-
-    async def publish(self, batch: Sequence[Stored]) -> Outcome:
-        """See Handoff. What a target has not been asked to take is neither published nor failed."""
-        return await self._calls.make(lambda: self._broker.sending(batch))
-
-    async def close(self) -> None:
-        """See Handoff. What is under way is broken off; it may arrive."""
-        self._calls.end("it is over")
-        self._broker.forget(self)

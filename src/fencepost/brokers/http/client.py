@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterable
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx
@@ -17,7 +18,7 @@ import httpx
 from fencepost.brokers.http.faults import UNREACHABLE
 from fencepost.brokers.http.routes import shown
 from fencepost.brokers.http.settings import Settings
-from fencepost.errors import ConfigurationError, DeadlineExceeded, FencepostError, FixError, Unavailable
+from fencepost.errors import DeadlineExceeded, FencepostError, FixError, Unavailable
 
 _IDLE_S = 4.0
 """Shorter than what servers usually allow, so that a connection is seldom closed while a message is on its way."""
@@ -27,19 +28,8 @@ def tls_context(urls: Iterable[str], settings: Settings) -> ssl.SSLContext | Non
     """What the targets of these URLs need; None where none is encrypted. Raises ConfigurationError for TLS files that
     cannot be used.
     """
-    files = (settings.tls_ca, settings.tls_cert, settings.tls_key)
-    if not any(files) and not any(url.startswith("https:") for url in (*urls, settings.proxy)):
-        return None  # it takes a while to read all the world's authorities
-    try:
-        if not settings.tls_ca:
-            context = httpx.create_ssl_context(trust_env=False)
-        else:
-            context = ssl.create_default_context(cafile=settings.tls_ca)
-        if settings.tls_cert:
-            context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except OSError as error:  # an unreadable file, or one that is not PEM
-        raise ConfigurationError(f"the TLS files cannot be used: {error}", remedy="give PEM files") from error
-    return context
+    wanted = any(url.startswith("https:") for url in (*urls, settings.proxy))
+    return settings.tls_context(wanted, partial(httpx.create_ssl_context, trust_env=False))
 
 
 def pool(settings: Settings, context: ssl.SSLContext | None) -> httpx.AsyncHTTPTransport:

@@ -14,6 +14,7 @@ from fencepost.brokers.http.signature import Headers, signed
 from fencepost.clock import Clock
 from fencepost.envelope import Envelope
 from fencepost.errors import ParkError
+from fencepost.handoffs import not_carried
 from fencepost.message import Stored
 
 PREFIX = "ce-"
@@ -108,4 +109,4 @@ def _without_credentials(url: str) -> str:
 
 def _not_carried(message: Stored, why: str) -> ParkError:
     remedy = "change the message, or name the header otherwise in [broker.header_map]"
-    return ParkError(f"HTTP cannot carry message {message.id}: {why}", remedy=remedy, at_once=True)
+    return not_carried("HTTP", message, why, remedy=remedy)

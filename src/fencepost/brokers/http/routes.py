@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Generic, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
 
 from fencepost.errors import ConfigurationError, ParkError
+from fencepost.routes import compiled
+from fencepost.servers import split
 
 TOPIC = "{topic}"
 URL_CHARACTERS_MAX = 8000
@@ -29,7 +31,7 @@ class ByTopic(Generic[T]):
     def __init__(self, given: Mapping[str, T]) -> None:
         self._exact = {name: value for name, value in given.items() if "*" not in name}
         patterns = sorted((name for name in given if "*" in name), key=_by_letters)
-        self._patterns = [(_compiled(name), given[name]) for name in patterns]
+        self._patterns = [(compiled(name), given[name]) for name in patterns]
 
     def get(self, topic: str) -> T | None:
         """What is set for this topic, None where nothing is."""
@@ -42,16 +44,12 @@ def _by_letters(pattern: str) -> tuple[int, str]:
     return -len(pattern.replace("*", "")), pattern
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-
-
 class Routes:
     """The targets of all topics: ``url`` takes those that ``targets`` does not name."""
 
     def __init__(self, url: str, targets: Mapping[str, str]) -> None:
         self._url, self._targets = url, ByTopic(targets)
-        self._found: dict[str, str] = {}
+        self._url_of = lru_cache(_KEPT_MAX)(self._made)  # topics taken from data must not fill the memory
         self.is_one = not targets and TOPIC not in url
         """Every topic has the same target."""
         self.fixed = sorted({each for each in (url, *targets.values()) if TOPIC not in each})
@@ -59,12 +57,7 @@ class Routes:
 
     def url_of(self, topic: str) -> str:
         """The URL. Raises ParkError where this topic cannot have one."""
-        found = self._found.get(topic)
-        if found is None:
-            if len(self._found) >= _KEPT_MAX:  # topics taken from data must not fill the memory
-                self._found.clear()
-            self._found[topic] = found = self._made(topic)
-        return found
+        return self._url_of(topic)
 
     def _made(self, topic: str) -> str:
         template = self._targets.get(topic) or self._url
@@ -89,12 +82,8 @@ def _no_part(topic: str, why: str) -> ParkError:
 
 def url_fault(url: str, *, template: bool = True) -> ConfigurationError | None:
     """Why this text cannot be the URL of a target, None where it can. ``template`` allows {topic} in path and query."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, or a bracket that is not closed
-        return ConfigurationError(f"{_shown_text(url)} is not a URL that can be called", remedy=_REMEDY)
-    if not usable or not url.isascii() or not url.isprintable() or " " in url:
+    parts, is_plain = split(url), url.isascii() and url.isprintable() and " " not in url
+    if parts is None or parts.scheme not in ("http", "https") or not is_plain:
         return ConfigurationError(f"{_shown_text(url)} is not a URL that can be called", remedy=_REMEDY)
     return _misplaced(url, parts, template=template)
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from fencepost import handoffs
 from fencepost.brokers.http.answers import Trouble, as_one_message, judged
 from fencepost.brokers.http.encode import Encoder
 from fencepost.brokers.http.faults import LIBRARY, SILENT, from_library
 from fencepost.brokers.http.routes import shown
 from fencepost.clock import Clock
 from fencepost.errors import DeadlineExceeded, FixError, ParkError, RetryError
-from fencepost.message import Position, Stored
+from fencepost.message import Stored
 from fencepost.ports import Failure
 
 PAUSE_BASE_S = 0.5
@@ -38,13 +39,12 @@ Chain = deque[Stored]
 """Messages of one key, in order."""
 
 
-@dataclass(slots=True)
-class Progress:
-    """What has become of a batch. ``held`` are the messages, first of their key, whose target is in trouble."""
+class Progress(handoffs.Progress):
+    """``held`` are the messages, first of their key, whose target is in trouble."""
 
-    published: set[Position] = field(default_factory=set)
-    failed: list[Failure] = field(default_factory=list)
-    held: list[Failure] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[Failure] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +216,6 @@ async def _finish(response: httpx.Response) -> None:
                 if size > _ANSWER_BYTES_MAX:
                     break
     except (TimeoutError, *LIBRARY):
-        pass
+        pass  # the status, which is all that is asked for, has come
     finally:
         await response.aclose()

@@ -10,8 +10,9 @@ from functools import partial
 from fencepost.brokers.kafka.encoding import settings as encoding
 from fencepost.envelope import Format
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import suggestion
 from fencepost.ports import BrokerOptions, Lane
+from fencepost.settings import problems
+from fencepost.words import suggestion
 
 Options = dict[str, str | int]
 
@@ -188,19 +189,9 @@ def _encoders(ours: Mapping[str, object], options: BrokerOptions) -> encoding.En
 
 def wrong(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
     """What cannot be used of the URL ("url") and the settings, by name; no error repeats a secret."""
-    errors: dict[str, ConfigurationError] = {}
-
-    def attempt(name: str, read: Callable[[], object]) -> None:
-        try:
-            read()
-        except ConfigurationError as error:
-            errors[name] = error
-
-    attempt("url", lambda: _servers(url))
     ours, given = _parted(settings)
-    for name, value in given.items():
-        attempt(name, partial(_checked, name, value))
-    return errors | encoding.wrong(ours)
+    checks = ((name, partial(_checked, name, value)) for name, value in given.items())
+    return problems([("url", partial(_servers, url)), *checks]) | encoding.wrong(ours)
 
 
 def _checked(name: str, value: object) -> object:

@@ -9,9 +9,10 @@ from fencepost.brokers.mqtt.address import Address
 from fencepost.brokers.mqtt.encode import PREFIX, Encoder
 from fencepost.brokers.mqtt.handoff import MqttHandoff
 from fencepost.brokers.mqtt.link import Link, connect
-from fencepost.brokers.mqtt.settings import read
+from fencepost.brokers.mqtt.settings import Settings
 from fencepost.brokers.mqtt.suspects import Suspects
 from fencepost.errors import ConnectionLost
+from fencepost.handoffs import publish_s
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Handoff, Lane, Term
 
 _REASON = "MQTT keeps no receipts, and recognises no repeated message"
@@ -23,9 +24,10 @@ class MqttBroker:
     def __init__(self, options: BrokerOptions) -> None:
         """Raises ConfigurationError."""
         self._options = options
-        self._settings = read(options.settings)
+        self._settings = Settings.read(options.settings)
         self._address = Address.of(options.url)
         self._envelope = options.envelope(PREFIX)
+        self._publish_s = publish_s(self._settings.publish_s, options)
         self._suspects = Suspects()
         self._handoffs: list[MqttHandoff] = []
         self._connecting: set[asyncio.Task[Link]] = set()
@@ -44,7 +46,8 @@ class MqttBroker:
         """See Broker. Before the server answers it ends an earlier owner's connection, which had the same client id."""
         link = await self._connect(lane.name)
         encoder = Encoder(self._envelope, self._settings, link.terms.packet_bytes_max)
-        handoff = MqttHandoff(link, encoder, self._settings, self._suspects, lane, self._options.clock)
+        clock, publish_s = self._options.clock, self._publish_s
+        handoff = MqttHandoff(link, encoder, self._settings, self._suspects, lane, clock, publish_s)
         self._handoffs = [*(h for h in self._handoffs if h.link.alive), handoff]
         return handoff
 

@@ -13,7 +13,9 @@ from fencepost.brokers.mqtt.settings import Settings
 from fencepost.brokers.mqtt.texts import text_fault, topic_fault
 from fencepost.envelope import Envelope
 from fencepost.errors import ParkError
+from fencepost.handoffs import not_carried
 from fencepost.message import Stored
+from fencepost.routes import filled
 
 PREFIX = ""
 """What stands before the names of CloudEvents' attributes: nothing, as its MQTT binding says."""
@@ -81,7 +83,7 @@ class Encoder:
         places = {"topic": name.replace(self._separator, "/") if self._separator else name}
         if not self._of_topic_alone:
             places |= {"key": _level(message.key or ""), "type": _level(message.type)}
-        topic = fill(self._template, places)
+        topic = filled(self._template, places)
         if fault := topic_fault(topic):
             raise _no_topic(message, topic, fault)
         return topic
@@ -99,16 +101,6 @@ class Encoder:
             parts += (_USER_PROPERTY, *map(_packed, TOMBSTONE))
         data = b"".join(parts)
         return _varint(len(data)) + data
-
-
-def fill(template: str, places: dict[str, str]) -> str:
-    """The template with its places filled. What is put in may have braces of its own."""
-    first, *parts = template.split("{")
-    filled = [first]
-    for part in parts:
-        name, _, rest = part.partition("}")
-        filled.append(places[name] + rest)
-    return "".join(filled)
 
 
 def _level(text: str) -> str:
@@ -140,7 +132,7 @@ def _varint(number: int) -> bytes:
 
 
 def _not_carried(message: Stored, why: str) -> ParkError:
-    return ParkError(f"MQTT cannot carry message {message.id}: {why}", remedy="change the message", at_once=True)
+    return not_carried("MQTT", message, why)
 
 
 def _no_topic(message: Stored, topic: str, why: str) -> ParkError:

@@ -17,8 +17,7 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
-
-Verdict = tuple[type[FencepostError], str]
+from fencepost.faults import CERTIFICATE, UNREACHABLE, Verdict, as_error, verdict_of
 
 SUCCESS = 0x00
 NO_SUBSCRIBERS = 0x10
@@ -27,7 +26,6 @@ PROTOCOL_ERROR = 0x82
 NOT_AUTHORIZED = 0x87
 QUOTA_EXCEEDED = 0x97
 
-UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
 SILENT = "is it an MQTT server, and does it answer others? timeout_s says how long is waited"
 NO_TLS = "what answers there speaks no TLS: use mqtt:// and the port for it, or enable TLS at the server"
 _LOGIN = "check user and password"
@@ -101,9 +99,8 @@ def said(code: int, name: str, text: str = "") -> str:
 
 def from_code(code: int, name: str, what: str, text: str = "") -> FencepostError:
     """A refusal as one of the families. ``what`` was being done."""
-    family, remedy = _BY_CODE.get(code, (Unavailable, _LOG))
-    whole = f"{what}: the MQTT server said {said(code, name, text)}"
-    return ParkError(whole, remedy=remedy, at_once=True) if family is ParkError else family(whole, remedy=remedy)
+    verdict = _BY_CODE.get(code, (Unavailable, _LOG))
+    return as_error(verdict, f"{what}: the MQTT server said {said(code, name, text)}")
 
 
 def ended(code: int, name: str, what: str, *, by_server: bool, text: str = "") -> FencepostError:
@@ -141,13 +138,8 @@ def from_library(error: BaseException, what: str) -> FencepostError:
     """An error of the client library, or of the socket below it, as one of the families."""
     text = f"{what}: {str(error) or type(error).__name__}"
     if isinstance(error, ssl.SSLError):
-        certificate = "check tls_ca, tls_cert and tls_key, and the name in the server's certificate"
-        return FixError(text, remedy=NO_TLS if isinstance(error, ssl.SSLEOFError) or _is_plain(error) else certificate)
-    for known in type(error).__mro__:
-        if known.__name__ in _BY_CLASS:
-            family, remedy = _BY_CLASS[known.__name__]
-            return family(text, remedy=remedy)
-    return Unavailable(text)
+        return FixError(text, remedy=NO_TLS if isinstance(error, ssl.SSLEOFError) or _is_plain(error) else CERTIFICATE)
+    return as_error(verdict_of(error, _BY_CLASS) or (Unavailable, ""), text)
 
 
 def _is_plain(error: ssl.SSLError) -> bool:

@@ -23,8 +23,9 @@ from fencepost.brokers.mqtt.link import Answer, Link
 from fencepost.brokers.mqtt.settings import Settings
 from fencepost.brokers.mqtt.suspects import Suspects
 from fencepost.clock import Clock
-from fencepost.errors import ConnectionLost, FencepostError, ParkError
-from fencepost.message import Position, Stored
+from fencepost.errors import FencepostError, ParkError
+from fencepost.handoffs import Progress, Validity
+from fencepost.message import Entity, Stored, entity_of
 from fencepost.ports import Failure, Lane, Outcome
 from fencepost.receipt import Receipts
 from fencepost.words import counted
@@ -39,18 +40,17 @@ _OF_THE_TOPIC = frozenset({NO_SUBSCRIBERS, NOT_AUTHORIZED, QUOTA_EXCEEDED})
 Pair = tuple[Stored, Encoded]
 
 
-class _Progress:
-    """What has become of a batch so far: ``under_way`` are the messages without an answer, by the library's number."""
+class _Progress(Progress):
+    """``under_way`` are the messages without an answer, by the library's number."""
 
     def __init__(self) -> None:
-        self.published: set[Position] = set()
-        self.failed: list[Failure] = []
+        super().__init__()
         self.held_topics: set[str] = set()
         self.under_way: dict[int, Pair] = {}
         self.bytes_under_way = 0
 
     @property
-    def any(self) -> bool:
+    def has_part(self) -> bool:
         """True where the fate of a message is known."""
         return bool(self.published or self.failed)
 
@@ -68,21 +68,26 @@ class _Progress:
         if whole_topic:
             self.held_topics.add(message.topic)
 
-    def outcome(self, batch: Sequence[Stored]) -> Outcome:
-        return Outcome([m for m in batch if m.position in self.published], self.failed)
-
 
 class MqttHandoff:
     """See fencepost.ports.Handoff."""
 
     def __init__(
-        self, link: Link, encoder: Encoder, settings: Settings, suspects: Suspects, lane: Lane, clock: Clock
+        self,
+        link: Link,
+        encoder: Encoder,
+        settings: Settings,
+        suspects: Suspects,
+        lane: Lane,
+        clock: Clock,
+        publish_s: float,
     ) -> None:
         self._link, self._encoder, self._settings = link, encoder, settings
         self._suspects, self._lane, self._clock = suspects, lane, clock
+        self._publish_s = publish_s
         self._under_way_max = min(link.terms.in_flight_max, UNDER_WAY_MAX)
         self._receipts = Receipts()
-        self._void: FencepostError | None = None
+        self._validity = Validity(lane)
 
     @property
     def receipts(self) -> Receipts:
@@ -96,32 +101,26 @@ class MqttHandoff:
 
     async def publish(self, batch: Sequence[Stored]) -> Outcome:
         """See Handoff. Where something breaks after a part, that part is returned and the next call raises."""
-        if self._void is not None:
-            raise self._void
-        progress = _Progress()
-        self._void = ConnectionLost(f"the handoff of lane {self._lane.name} is over", remedy="take over again")
-        what = f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"
-        try:
-            async with self._link.asking(what):
-                await self._publish(batch, progress)
-            self._void = None
-        except FencepostError as error:
-            self._blame(progress)
-            if not progress.any:
+        progress, what = _Progress(), f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"
+        with self._validity.publishing(progress):
+            try:
+                async with self._link.asking(what):
+                    await self._publish(batch, progress)
+            except FencepostError:
+                self._blame(progress)
                 raise
-            self._void = error
         return progress.outcome(batch)
 
     async def close(self) -> None:
         """See Handoff."""
-        self._void = self._void or ConnectionLost(f"the handoff of lane {self._lane.name} was closed")
+        self._validity.end()
         self._link.close()
 
     async def _publish(self, batch: Sequence[Stored], progress: _Progress) -> None:
-        until = self._clock.monotonic() + _BEGIN_SHARE * self._settings.publish_s
-        alone: dict[tuple[str, str], list[Pair]] = {}
+        until = self._clock.monotonic() + _BEGIN_SHARE * self._publish_s
+        alone: dict[Entity, list[Pair]] = {}
         for pair in self._encoded(batch, progress):
-            entity = _entity(pair[0])
+            entity = entity_of(pair[0])
             if entity in alone or self._suspects.has(pair[0].id):
                 alone.setdefault(entity, []).append(pair)
             else:
@@ -136,7 +135,7 @@ class MqttHandoff:
         """Begin to send a message, when fewer than ``most`` are under way; not where it is too late for that."""
         message, encoded = pair
         await self._room(progress, most, encoded.size)
-        is_late = progress.any and self._clock.monotonic() > until
+        is_late = progress.has_part and self._clock.monotonic() > until
         if not is_late and message.topic not in progress.held_topics:
             progress.sent(self._link.send(encoded), pair)
 
@@ -183,11 +182,6 @@ class MqttHandoff:
             error = of_a_message(link.lost_code, link.lost_name, _what(message, encoded), link.lost_text)
             whole_topic = self._settings.topic_is_place and link.lost_code in _OF_THE_TOPIC
             progress.refuse(message, error, whole_topic=whole_topic)
-
-
-def _entity(message: Stored) -> tuple[str, str]:
-    """What is kept in order."""
-    return message.topic, f"id {message.id}" if message.key is None else f"key {message.key}"
 
 
 def _what(message: Stored, encoded: Encoded) -> str:

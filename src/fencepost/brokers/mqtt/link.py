@@ -19,7 +19,7 @@ from paho.mqtt.client import MQTT_ERR_SUCCESS, Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.properties import Properties
 
-from fencepost.brokers.mqtt.address import Address, shown, tls_context
+from fencepost.brokers.mqtt.address import Address, tls_context
 from fencepost.brokers.mqtt.encode import Encoded
 from fencepost.brokers.mqtt.faults import SILENT, SUCCESS, ended, from_code, from_library
 from fencepost.brokers.mqtt.settings import PACKET_BYTES_MAX, Settings
@@ -30,6 +30,7 @@ from fencepost.errors import (
     FencepostError,
     GuaranteeUnavailable,
 )
+from fencepost.servers import shown
 
 _QOS = 1
 _IN_FLIGHT_MAX = 65_535
@@ -150,7 +151,7 @@ class Link:
         closed = ConnectionLost(f"the connection to the MQTT server at {self.shown} was closed")
         self._end(closed)
         if polite:
-            with suppress(*_LIBRARY):
+            with suppress(*_LIBRARY):  # it is cut below in any case
                 self._client.disconnect()
                 self._client.loop_write()
         self.give_up(closed)
@@ -163,7 +164,7 @@ class Link:
         if sock is not None:
             with suppress(OSError):  # it may be closed already
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            with suppress(OSError):
+            with suppress(OSError):  # the same
                 sock.close()
 
     # -- the beginning and the end -------------------------------------------------------------------------------------

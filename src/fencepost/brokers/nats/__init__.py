@@ -7,13 +7,11 @@ duplicate window.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fencepost.brokers.nats.address import Address
 from fencepost.brokers.nats.broker import NatsBroker
-from fencepost.brokers.nats.settings import parse
-from fencepost.errors import ConfigurationError
+from fencepost.brokers.nats.settings import Settings
 from fencepost.ports import Broker, BrokerOptions
+from fencepost.settings import refusing
 
 
 def broker(options: BrokerOptions) -> Broker:
@@ -24,11 +22,5 @@ def broker(options: BrokerOptions) -> Broker:
     return NatsBroker(options)
 
 
-def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
-    """What cannot be used of the URL ("url") and the settings, and why."""
-    _, errors = parse(settings)
-    try:
-        Address.of(url)
-    except ConfigurationError as error:
-        return {"url": error, **errors}
-    return errors
+refused = refusing(Settings, Address.of)
+"""What cannot be used of the URL ("url") and the settings, and why."""

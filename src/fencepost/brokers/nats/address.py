@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 from fencepost.brokers.nats.settings import Settings
 from fencepost.errors import ConfigurationError
+from fencepost.servers import split
 
 _SCHEMES = ("nats", "tls", "ws", "wss")
 _TRY_AGAIN_S = 0.05
@@ -59,15 +59,15 @@ def connect_options(address: Address, settings: Settings) -> dict[str, Any]:
         "nkeys_seed": settings.nkey_seed,
     }
     given = {name: value for name, value in given.items() if value}
-    if settings.tls or address.wants_tls:
-        options["tls"] = _tls_context(settings)
+    if (tls := settings.tls_context(address.wants_tls)) is not None:
+        options["tls"] = tls
     return options | (given or address.credentials)
 
 
 def _split(server: str) -> SplitResult:
     text = server.removeprefix("nats+")
-    parts = urlsplit(text if "://" in text else f"nats://{text}")
-    if parts.scheme not in _SCHEMES or not parts.hostname or not _has_port(parts):
+    parts = split(text if "://" in text else f"nats://{text}")
+    if parts is None or parts.scheme not in _SCHEMES:
         shown = server.rpartition("@")[2]
         raise ConfigurationError(
             f"{shown!r} is not the address of a NATS server", remedy="write nats://host:4222, several with commas"
@@ -80,13 +80,6 @@ def _split(server: str) -> SplitResult:
     return parts
 
 
-def _has_port(parts: SplitResult) -> bool:
-    try:
-        return parts.port != 0
-    except ValueError:  # not a number, or too large
-        return False
-
-
 def _without_credentials(parts: SplitResult) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -95,13 +88,3 @@ def _credentials(parts: SplitResult) -> dict[str, str]:
     """A user alone is a token, as everywhere with NATS."""
     user = unquote(parts.username or "")
     return {"token": user} if parts.password is None else {"user": user, "password": unquote(parts.password)}
-
-
-def _tls_context(settings: Settings) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=settings.tls_ca or None)
-        if settings.tls_cert:
-            context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except OSError as error:  # an unreadable file, or one that is not PEM
-        raise ConfigurationError(f"the TLS files cannot be used: {error}", remedy="give PEM files") from error
-    return context

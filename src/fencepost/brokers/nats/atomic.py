@@ -13,7 +13,8 @@ from fencepost.brokers.nats.receipts import EXPECTED, PAUSE_S, PREVIOUS, TRIES, 
 from fencepost.brokers.nats.stream import Stream
 from fencepost.brokers.nats.wire import HEADER_LINE, frame
 from fencepost.clock import Clock
-from fencepost.errors import ConfigurationError, ConnectionLost, ParkError, Unavailable
+from fencepost.errors import ConfigurationError, ParkError, Unavailable
+from fencepost.handoffs import Validity
 from fencepost.message import Stored
 from fencepost.ports import Lane, Outcome, Term
 from fencepost.receipt import RECEIPTS_KEPT, Receipt, Receipts
@@ -58,7 +59,7 @@ class AtomicHandoff:
         self._fence = self._last = claimed.sequence
         self._counter = claimed.receipt.counter
         self._receipts = Receipts(kept.receipt for kept in named)
-        self._is_void = False
+        self._validity = Validity(lane)
 
     @property
     def receipts(self) -> Receipts:
@@ -67,20 +68,18 @@ class AtomicHandoff:
 
     async def publish(self, batch: Sequence[Stored]) -> Outcome:
         """See Handoff."""
-        if self._is_void:
-            raise ConnectionLost(f"the handoff of lane {self._lane.name} is over", remedy="take over again")
-        encoded, failed = self._encoder.batch(batch, self._stream.message_bytes_max)
-        if failed or not batch:
-            return Outcome((), failed)
-        self._is_void = True
-        async with self._connection.asking(f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"):
-            await self._hand_off(batch, encoded)
-        self._is_void = False
+        with self._validity.publishing():
+            encoded, failed = self._encoder.batch(batch, self._stream.message_bytes_max)
+            if failed or not batch:
+                return Outcome((), failed)
+            what = f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"
+            async with self._connection.asking(what):
+                await self._hand_off(batch, encoded)
         return Outcome(batch)
 
     async def close(self) -> None:
         """See Handoff. A batch that has been sent is the server's; the next take-over tells what became of it."""
-        self._is_void = True
+        self._validity.end()
 
     async def _hand_off(self, batch: Sequence[Stored], encoded: Sequence[Encoded]) -> None:
         if len(self._named) >= 2 * RECEIPTS_KEPT:

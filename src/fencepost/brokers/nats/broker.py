@@ -10,7 +10,7 @@ from fencepost.brokers.nats.atomic import RECEIPT_BYTES_PER_MESSAGE, RECEIPT_ROO
 from fencepost.brokers.nats.connection import Connection, connect
 from fencepost.brokers.nats.deduplicating import DeduplicatingHandoff
 from fencepost.brokers.nats.encode import Encoder
-from fencepost.brokers.nats.settings import read
+from fencepost.brokers.nats.settings import Settings
 from fencepost.brokers.nats.stream import Stream
 from fencepost.brokers.nats.subjects import RECEIPTS
 from fencepost.errors import GuaranteeUnavailable
@@ -23,7 +23,7 @@ class NatsBroker:
     def __init__(self, options: BrokerOptions) -> None:
         """Raises ConfigurationError."""
         self._options = options
-        self._settings = read(options.settings)
+        self._settings = Settings.read(options.settings)
         self._address = Address.of(options.url)
         self._encoder = Encoder(options.envelope("ce-"), self._settings.subject_prefix)
         self._connecting = asyncio.Lock()

@@ -11,8 +11,9 @@ from fencepost.brokers.nats.encode import Encoded, Encoder
 from fencepost.brokers.nats.errors import Refusal
 from fencepost.brokers.nats.stream import Stream
 from fencepost.brokers.nats.wire import frame
-from fencepost.errors import ConnectionLost, FencepostError, FixError, ParkError
-from fencepost.message import Position, Stored
+from fencepost.errors import FixError, ParkError
+from fencepost.handoffs import Progress, Validity, windows
+from fencepost.message import Entity, Stored, entity_of
 from fencepost.ports import Failure, Lane, Outcome
 from fencepost.receipt import Receipts
 from fencepost.words import counted
@@ -22,23 +23,18 @@ WINDOW_BYTES = 8_000_000
 """How much is under way at once, at most."""
 
 Pair = tuple[Stored, Encoded]
-Entity = tuple[str, str]
 
 
-class _Progress:
-    """What has become of a batch so far. Nothing more is sent of an entity in ``halted``: the server refused one."""
+class _Progress(Progress):
+    """Nothing more is sent of an entity in ``halted``: the server refused one."""
 
     def __init__(self) -> None:
-        self.published: set[Position] = set()
-        self.failed: list[Failure] = []
+        super().__init__()
         self.halted: set[Entity] = set()
 
     def refused(self, message: Stored, error: ParkError) -> None:
         self.failed.append(Failure(message, error))
-        self.halted.add(_entity(message))
-
-    def outcome(self, batch: Sequence[Stored]) -> Outcome:
-        return Outcome([m for m in batch if m.position in self.published], self.failed)
+        self.halted.add(entity_of(message))
 
 
 class DeduplicatingHandoff:
@@ -48,7 +44,7 @@ class DeduplicatingHandoff:
         self._stream, self._connection, self._encoder = stream, stream.connection, encoder
         self._lane = lane
         self._receipts = Receipts()
-        self._is_void = False
+        self._validity = Validity(lane)
 
     @property
     def receipts(self) -> Receipts:
@@ -57,42 +53,33 @@ class DeduplicatingHandoff:
 
     async def publish(self, batch: Sequence[Stored]) -> Outcome:
         """See Handoff. Where something breaks after a part, that part is returned and the next call raises."""
-        if self._is_void:
-            raise ConnectionLost(f"the handoff of lane {self._lane.name} is over", remedy="take over again")
-        progress = _Progress()
-        self._is_void = True
-        try:
-            async with self._connection.asking(
-                f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"
-            ):
+        progress, what = _Progress(), f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"
+        with self._validity.publishing(progress):
+            async with self._connection.asking(what):
                 await self._publish(batch, progress)
-            self._is_void = False
-        except FencepostError:
-            if not progress.published:
-                raise
         return progress.outcome(batch)
 
     async def close(self) -> None:
         """See Handoff."""
-        self._is_void = True
+        self._validity.end()
 
     async def _publish(self, batch: Sequence[Stored], progress: _Progress) -> None:
         pairs = list(self._encoded(batch, progress))
         await self._stream.cover({encoded.subject.decode() for _, encoded in pairs})
-        for window in _windows(pairs):
-            await self._send([pair for pair in window if _entity(pair[0]) not in progress.halted], progress)
+        for window in windows(pairs, lambda pair: entity_of(pair[0]), _bytes_of, WINDOW_MESSAGES, WINDOW_BYTES):
+            await self._send([pair for pair in window if entity_of(pair[0]) not in progress.halted], progress)
 
     def _encoded(self, batch: Sequence[Stored], progress: _Progress) -> Iterable[Pair]:
         """The messages that can be sent: of an entity those before its first bad one."""
         bytes_max, bad = self._stream.message_bytes_max, set[Entity]()
         for message in batch:
-            if _entity(message) in bad:
+            if entity_of(message) in bad:
                 continue
             try:
                 yield message, self._encoder.one(message, bytes_max)
             except ParkError as error:
                 progress.failed.append(Failure(message, error))
-                bad.add(_entity(message))
+                bad.add(entity_of(message))
 
     async def _send(self, window: Sequence[Pair], progress: _Progress) -> None:
         """Send messages and take all their answers. Raises the first refusal that is not about one message."""
@@ -129,21 +116,6 @@ def _frame(message: Stored, encoded: Encoded, reply: str) -> bytes:
     return frame(encoded.subject, reply.encode(), head, encoded.body)
 
 
-def _entity(message: Stored) -> Entity:
-    return (message.topic, message.id if message.key is None else message.key)
-
-
-def _windows(pairs: Iterable[Pair]) -> Iterable[list[Pair]]:
-    """The pairs in order, in pieces in which no key comes twice: a message that fails alone must not be overtaken."""
-    window: list[Pair] = []
-    size, entities = 0, set[Entity]()
-    for message, encoded in pairs:
-        entity = _entity(message)
-        if entity in entities or len(window) >= WINDOW_MESSAGES or size > WINDOW_BYTES:
-            yield window
-            window, size, entities = [], 0, set()
-        window.append((message, encoded))
-        size += len(encoded.head) + len(encoded.body)
-        entities.add(entity)
-    if window:
-        yield window
+def _bytes_of(pair: Pair) -> int:
+    _, encoded = pair
+    return len(encoded.head) + len(encoded.body)

@@ -10,6 +10,7 @@ from fencepost.brokers.nats.subjects import subject_fault
 from fencepost.brokers.nats.wire import HEADER_LINE
 from fencepost.envelope import Envelope, Headers
 from fencepost.errors import ParkError
+from fencepost.handoffs import encoded, not_carried
 from fencepost.message import Stored
 from fencepost.ports import Failure
 
@@ -57,13 +58,7 @@ class Encoder:
 
     def batch(self, messages: Sequence[Stored], bytes_max: int) -> tuple[list[Encoded], list[Failure]]:
         """The messages that can go, and the others with the reason. ``bytes_max`` is for headers and payload."""
-        encoded, failed = [], []
-        for message in messages:
-            try:
-                encoded.append(self.one(message, bytes_max))
-            except ParkError as error:
-                failed.append(Failure(message, error))
-        return encoded, failed
+        return encoded(messages, lambda message: self.one(message, bytes_max))
 
     def one(self, message: Stored, bytes_max: int) -> Encoded:
         """One message. Raises ParkError."""
@@ -99,7 +94,7 @@ def _head(message: Stored, headers: Headers) -> bytes:
 
 
 def _not_carried(message: Stored, why: str) -> ParkError:
-    return ParkError(f"NATS cannot carry message {message.id}: {why}", remedy="change the message", at_once=True)
+    return not_carried("NATS", message, why)
 
 
 def _too_large(message: Stored, head_bytes: int, body_bytes: int, bytes_max: int) -> ParkError:

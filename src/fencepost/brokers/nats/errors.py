@@ -21,6 +21,7 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
+from fencepost.faults import CERTIFICATE, UNREACHABLE, Verdict, as_error, verdict_of
 
 NO_RESPONDERS = 0
 """Our own err_code for "nothing listens on this subject": the server says it by a header, without a code."""
@@ -54,14 +55,8 @@ class Refusal(Exception):
 
     def as_error(self, what: str) -> FencepostError:
         """The same as one of the families. ``what`` says what was asked for."""
-        family, remedy = _BY_ERR_CODE.get(self.err_code) or _by_code(self.code)
-        text = f"{what}: the NATS server answered {self}"
-        if family is ParkError:
-            return ParkError(text, remedy=remedy, at_once=True)
-        return family(text, remedy=remedy)
-
-
-Verdict = tuple[type[FencepostError], str]
+        verdict = _BY_ERR_CODE.get(self.err_code) or _by_code(self.code)
+        return as_error(verdict, f"{what}: the NATS server answered {self}")
 
 
 def _by_code(code: int) -> Verdict:
@@ -70,7 +65,6 @@ def _by_code(code: int) -> Verdict:
     return Unavailable, ""
 
 
-UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
 SILENT = "is it a NATS server, and does it answer others? timeout_s says how long is waited"
 _ANOTHER = "what answers there is no NATS server: check host and port in the URL"
 _LOGIN = "check user, password, token or credentials"
@@ -160,7 +154,6 @@ _BY_ERR_CODE: dict[int, Verdict] = {
     10201: (FixError, ""),
 }
 
-# By the names of their classes, because not every version of the library has each of them.
 _BY_CLASS: dict[str, Verdict] = {
     "AuthorizationError": (AccessDenied, _LOGIN),
     "InvalidUserCredentialsError": (AccessDenied, "check the credentials file"),
@@ -203,11 +196,9 @@ def from_library(error: Exception, what: str) -> FencepostError:
     """An error of the client library, or of the socket below it, as one of the families."""
     text = f"{what}: {str(error) or type(error).__name__}"
     if isinstance(error, ssl.SSLError):
-        return FixError(text, remedy="check tls_ca, tls_cert and tls_key, and the name in the server's certificate")
-    for known in type(error).__mro__:
-        if known.__name__ in _BY_CLASS:
-            family, remedy = _BY_CLASS[known.__name__]
-            return family(text, remedy=remedy)
+        return FixError(text, remedy=CERTIFICATE)
+    if verdict := verdict_of(error, _BY_CLASS):
+        return as_error(verdict, text)
     said = str(error).lower() if isinstance(error, library.Error) else ""
     if "permissions violation" in said:
         return AccessDenied(text, remedy=_PERMITTED)

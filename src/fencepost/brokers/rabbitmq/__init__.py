@@ -6,13 +6,11 @@ memory of ids, so a repeat is possible after a crash; it is marked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fencepost.brokers.rabbitmq.address import Address
 from fencepost.brokers.rabbitmq.broker import RabbitBroker
-from fencepost.brokers.rabbitmq.settings import parse
-from fencepost.errors import ConfigurationError
+from fencepost.brokers.rabbitmq.settings import Settings
 from fencepost.ports import Broker, BrokerOptions
+from fencepost.settings import refusing
 
 
 def broker(options: BrokerOptions) -> Broker:
@@ -23,11 +21,5 @@ def broker(options: BrokerOptions) -> Broker:
     return RabbitBroker(options)
 
 
-def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
-    """What cannot be used of the URL ("url") and the settings, and why."""
-    _, errors = parse(settings)
-    try:
-        Address.of(url)
-    except ConfigurationError as error:
-        return {"url": error, **errors}
-    return errors
+refused = refusing(Settings, Address.of)
+"""What cannot be used of the URL ("url") and the settings, and why."""

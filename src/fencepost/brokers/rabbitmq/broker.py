@@ -9,7 +9,7 @@ from fencepost.brokers.rabbitmq.address import Address
 from fencepost.brokers.rabbitmq.encode import Encoder
 from fencepost.brokers.rabbitmq.handoff import RabbitHandoff
 from fencepost.brokers.rabbitmq.link import Link, connect
-from fencepost.brokers.rabbitmq.settings import read
+from fencepost.brokers.rabbitmq.settings import Settings
 from fencepost.brokers.rabbitmq.suspects import Suspects
 from fencepost.brokers.rabbitmq.topology import Topology
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Handoff, Lane, Term
@@ -23,7 +23,7 @@ class RabbitBroker:
     def __init__(self, options: BrokerOptions) -> None:
         """Raises ConfigurationError."""
         self._options = options
-        self._settings = read(options.settings)
+        self._settings = Settings.read(options.settings)
         self._address = Address.of(options.url)
         self._envelope = options.envelope(self._settings.header_prefix)
         self._suspects = Suspects(options.clock, self._settings.message_bytes_max)

@@ -10,7 +10,9 @@ from fencepost.brokers.rabbitmq.link import CHANNEL
 from fencepost.brokers.rabbitmq.settings import NAME_BYTES_MAX, Settings, topic_decides
 from fencepost.envelope import Envelope
 from fencepost.errors import ParkError
+from fencepost.handoffs import not_carried
 from fencepost.message import Stored
+from fencepost.routes import filled
 
 TOMBSTONE = ("fencepost-tombstone", "true")
 """The header of a message whose payload is None. Its body is empty, as that of a message with an empty payload."""
@@ -101,13 +103,8 @@ def route_of(message: Stored, exchange: str, key: str) -> Route:
         exchange = exchange.replace("{topic}", message.topic)
     if key == "{topic}":
         return Route(exchange, message.topic)
-    places = {"{topic}": message.topic, "{key}": message.key or "", "{type}": message.type}
-    parts = key.split("{")
-    filled = [parts[0]]
-    for part in parts[1:]:  # one after the other: what is put in may have braces of its own
-        name, _, rest = part.partition("}")
-        filled.append(places["{" + name + "}"] + rest)
-    return Route(exchange, "".join(filled))
+    places = {"topic": message.topic, "key": message.key or "", "type": message.type}
+    return Route(exchange, filled(key, places))
 
 
 def _short(message: Stored, what: str, text: str) -> bytes:
@@ -118,7 +115,7 @@ def _short(message: Stored, what: str, text: str) -> bytes:
 
 
 def _not_carried(message: Stored, why: str) -> ParkError:
-    return ParkError(f"RabbitMQ cannot carry message {message.id}: {why}", remedy="change the message", at_once=True)
+    return not_carried("RabbitMQ", message, why)
 
 
 def _too_large(message: Stored, size: int, most: int) -> ParkError:

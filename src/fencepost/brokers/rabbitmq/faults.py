@@ -18,10 +18,8 @@ from fencepost.errors import (
     SchemaMissing,
     Unavailable,
 )
+from fencepost.faults import CERTIFICATE, UNREACHABLE, Verdict, as_error, verdict_of
 
-Verdict = tuple[type[FencepostError], str]
-
-UNREACHABLE = "is the server running? check host and port in the URL, and that nothing between blocks them"
 SILENT = "is it a RabbitMQ server, and does it answer others? timeout_s says how long is waited"
 BLOCKED = (
     "`rabbitmq-diagnostics alarms` says which limit of memory or disk is reached: let consumers catch up, or raise it"
@@ -32,7 +30,6 @@ _ANOTHER = "what answers there is no RabbitMQ: check host and port in the URL"
 _MISSING = "create it, or set create = true so that the relay does"
 _VHOST = "create the vhost, permit it to the user, and look at its limits; the server's log says which it is"
 
-# By the names of their classes, because not every version of the library has each of them.
 _BY_CLASS: dict[str, Verdict] = {
     "ProbableAuthenticationError": (AccessDenied, _LOGIN),
     "AuthenticationError": (FixError, "allow the mechanism PLAIN at the server"),
@@ -75,14 +72,10 @@ def from_library(error: BaseException, what: str) -> FencepostError:
     """An error of the client library, or of the socket below it, as one of the families. ``what`` was being done."""
     text = f"{what}: {_said(error)}"
     if isinstance(error, ssl.SSLError):
-        return FixError(text, remedy="check tls_ca, tls_cert and tls_key, and the name in the server's certificate")
+        return FixError(text, remedy=CERTIFICATE)
     if isinstance(error, library.InvalidFrameError) and _OPENING in str(error):
         return AccessDenied(f"{what}: the server does not open the vhost", remedy=_VHOST)
-    for known in type(error).__mro__:
-        if known.__name__ in _BY_CLASS:
-            family, remedy = _BY_CLASS[known.__name__]
-            return family(text, remedy=remedy)
-    return Unavailable(text)
+    return as_error(verdict_of(error, _BY_CLASS) or (Unavailable, ""), text)
 
 
 def is_refusal(error: BaseException | None) -> bool:

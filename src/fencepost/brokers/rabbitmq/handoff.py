@@ -10,7 +10,7 @@ alone until one was taken, so that the next refusal tells whom it is about, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from aiormq.exceptions import DeliveryError, PublishError
 
@@ -22,7 +22,8 @@ from fencepost.brokers.rabbitmq.topology import Topology
 from fencepost.brokers.rabbitmq.wire import Window
 from fencepost.clock import Clock
 from fencepost.errors import ConnectionLost, FencepostError, ParkError, SchemaMissing
-from fencepost.message import Position, Stored
+from fencepost.handoffs import Progress, Validity, windows
+from fencepost.message import Stored
 from fencepost.ports import Failure, Lane, Outcome
 from fencepost.receipt import Receipts
 from fencepost.words import counted
@@ -36,20 +37,16 @@ _ALONE_S = 0.5
 Pair = tuple[Stored, Encoded]
 
 
-class _Progress:
-    """What has become of a batch so far."""
+class _Progress(Progress):
+    """``topics_are_places``: what is wrong with a topic's place is wrong for all of the topic."""
 
     def __init__(self, *, topics_are_places: bool) -> None:
-        self.published: set[Position] = set()
-        self.failed: list[Failure] = []
+        super().__init__()
         self._topics_are_places = topics_are_places
 
     def refuse(self, message: Stored, error: FencepostError) -> None:
         whole_topic = self._topics_are_places and not isinstance(error, ParkError)
         self.failed.append(Failure(message, error, whole_topic=whole_topic))
-
-    def outcome(self, batch: Sequence[Stored]) -> Outcome:
-        return Outcome([m for m in batch if m.position in self.published], self.failed)
 
 
 class RabbitHandoff:
@@ -61,7 +58,7 @@ class RabbitHandoff:
         self._link, self._encoder, self._topology = link, encoder, topology
         self._suspects, self._lane, self._clock = suspects, lane, clock
         self._receipts = Receipts()
-        self._void: FencepostError | None = None
+        self._validity = Validity(lane)
 
     @property
     def receipts(self) -> Receipts:
@@ -75,30 +72,23 @@ class RabbitHandoff:
 
     async def publish(self, batch: Sequence[Stored]) -> Outcome:
         """See Handoff. Where something breaks after a part, that part is returned and the next call raises."""
-        if self._void is not None:
-            raise self._void
         progress = _Progress(topics_are_places=self._encoder.topics_are_places)
-        self._void = ConnectionLost(f"the handoff of lane {self._lane.name} is over", remedy="take over again")
         what = f"publishing {counted(len(batch), 'message')} of lane {self._lane.name}"
-        try:
+        with self._validity.publishing(progress):
             async with self._link.asking(what):
                 await self._publish(batch, progress)
-            self._void = None
-        except FencepostError as error:
-            if not progress.published:
-                raise
-            self._void = error
         return progress.outcome(batch)
 
     async def close(self) -> None:
         """See Handoff."""
-        self._void = self._void or ConnectionLost(f"the handoff of lane {self._lane.name} was closed")
+        self._validity.end()
         await self._link.close()
 
     async def _publish(self, batch: Sequence[Stored], progress: _Progress) -> None:
         wrong = await self._topology.ensure_topics(self._link, dict.fromkeys(m.topic for m in batch))
         started = self._clock.monotonic()
-        for window in self._windows(self._encoded(batch, wrong, progress)):
+        pairs = self._encoded(batch, wrong, progress)
+        for window in windows(pairs, self._name_of, lambda pair: len(pair[1].frames), WINDOW_MESSAGES, WINDOW_BYTES):
             alone = len(window) == 1 and self._suspects.has(window[0][1].route)
             if alone and self._clock.monotonic() - started > _ALONE_S and (progress.published or progress.failed):
                 continue
@@ -119,25 +109,10 @@ class RabbitHandoff:
             else:
                 yield message, encoded
 
-    def _windows(self, pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-        """The pairs in order, in pieces in which no id comes twice: the library tells by it which one came back."""
-        window: list[Pair] = []
-        size, ids = 0, set[str]()
-        for message, encoded in pairs:
-            if self._suspects.has(encoded.route):
-                if window:
-                    yield window
-                yield [(message, encoded)]
-                window, size, ids = [], 0, set()
-                continue
-            if message.id in ids or len(window) >= WINDOW_MESSAGES or size > WINDOW_BYTES:
-                yield window
-                window, size, ids = [], 0, set()
-            window.append((message, encoded))
-            size += len(encoded.frames)
-            ids.add(message.id)
-        if window:
-            yield window
+    def _name_of(self, pair: Pair) -> str | None:
+        """The library tells by the id which message of a window came back. What is for a suspect goes alone."""
+        message, encoded = pair
+        return None if self._suspects.has(encoded.route) else message.id
 
     async def _send(self, window: Sequence[Pair], progress: _Progress, *, alone: bool) -> None:
         """Send messages and take the server's word on each. Raises where it is not about single messages."""

@@ -21,9 +21,10 @@ from pamqp.exceptions import PAMQPException
 from yarl import URL
 
 from fencepost.brokers.rabbitmq import wire
-from fencepost.brokers.rabbitmq.address import Address, tls_context
+from fencepost.brokers.rabbitmq.address import Address
 from fencepost.brokers.rabbitmq.faults import BLOCKED, SILENT, from_library
 from fencepost.brokers.rabbitmq.settings import Settings
+from fencepost.calls import is_cancelled
 from fencepost.errors import ConnectionLost, DeadlineExceeded, FencepostError, Unavailable
 
 CHANNEL = 1
@@ -93,7 +94,7 @@ class Link:
         except asyncio.CancelledError as error:
             self.was_blocked = self._is_blocked()
             await self.give_up()
-            if not _is_cancelled():  # the library ends its own tasks so, and whoever waits for them
+            if not is_cancelled():  # the library ends its own tasks so, and whoever waits for them
                 raise from_library(error, what) from error
             raise
 
@@ -174,13 +175,13 @@ class Link:
             yield channel
         finally:
             if not channel.is_closed and self.alive:
-                with suppress(*_LIBRARY):
+                with suppress(*_LIBRARY):  # what was asked has its answer already
                     await channel.close()
 
     async def close(self) -> None:
         """Close. Never raises."""
         self._given_up = True
-        with suppress(*_LIBRARY, TimeoutError):
+        with suppress(*_LIBRARY, TimeoutError):  # it is cut below in any case
             async with asyncio.timeout(CLOSE_S):
                 await self._connection.close()
         self._transport.abort()
@@ -196,7 +197,7 @@ class Link:
 
     async def _lost(self) -> BaseException:
         """Why the connection has ended; the library knows it a moment later than its channels."""
-        with suppress(TimeoutError):
+        with suppress(TimeoutError):  # then nobody knows why
             async with asyncio.timeout(CLOSE_S):
                 await asyncio.wait([self._connection.closing])
         closing = self._connection.closing
@@ -209,11 +210,6 @@ class Link:
 _NOBODY = "fencepost.nobody"
 
 
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 def blocked(shown: str) -> Unavailable:
     """The server takes no messages for now."""
     return Unavailable(f"RabbitMQ at {shown} has blocked publishers: an alarm of memory or disk is on", remedy=BLOCKED)
@@ -221,7 +217,7 @@ def blocked(shown: str) -> Unavailable:
 
 async def connect(address: Address, settings: Settings, timeout_s: float) -> Link:
     """A new connection, to the first server that has one. Raises AccessDenied or another FixError, RetryError."""
-    tls = tls_context(address, settings)
+    tls = settings.tls_context(address.tls)
     what, error = f"connecting to RabbitMQ at {address}", None
     for url in address.urls(settings):
         try:

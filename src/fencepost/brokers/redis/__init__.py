@@ -5,13 +5,11 @@ Exactly-once. What that is worth is what the server's own writes are worth: see 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fencepost.brokers.redis.broker import RedisBroker
-from fencepost.brokers.redis.settings import parse
-from fencepost.errors import ConfigurationError
+from fencepost.brokers.redis.settings import Settings
 from fencepost.ports import BrokerOptions
 from fencepost.resp.address import address_of
+from fencepost.settings import refusing
 
 
 def broker(options: BrokerOptions) -> RedisBroker:
@@ -22,11 +20,5 @@ def broker(options: BrokerOptions) -> RedisBroker:
     return RedisBroker(options)
 
 
-def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
-    """What cannot be used of the URL ("url") and the settings, and why."""
-    _, errors = parse(settings)
-    try:
-        address_of(url)
-    except ConfigurationError as error:
-        return {"url": error, **errors}
-    return errors
+refused = refusing(Settings, address_of)
+"""What cannot be used of the URL ("url") and the settings, and why."""

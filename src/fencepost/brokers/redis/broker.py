@@ -10,7 +10,7 @@ from fencepost.brokers.redis.handoff import RedisHandoff, take_over
 from fencepost.brokers.redis.keys import Keys, fault
 from fencepost.brokers.redis.place import Place, placed
 from fencepost.brokers.redis.scripts import REHEARSE
-from fencepost.brokers.redis.settings import read
+from fencepost.brokers.redis.settings import Settings
 from fencepost.brokers.redis.streams import Streams
 from fencepost.errors import AccessDenied
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Lane, Term
@@ -24,7 +24,7 @@ class RedisBroker:
 
     def __init__(self, options: BrokerOptions) -> None:
         """Raises ConfigurationError."""
-        self._options, self._settings = options, read(options.settings)
+        self._options, self._settings = options, Settings.read(options.settings)
         self._address = address_of(options.url, "fencepost-broker")
         self._keys = Keys(self._settings.prefix)
         if self._address.clustered and not is_tagged(self._settings.prefix):

@@ -9,6 +9,7 @@ from fencepost.brokers.redis.keys import Keys, fault
 from fencepost.brokers.redis.settings import Settings
 from fencepost.envelope import Envelope
 from fencepost.errors import ConfigurationError, ParkError
+from fencepost.handoffs import encoded, not_carried
 from fencepost.message import Stored
 from fencepost.ports import Failure
 
@@ -45,13 +46,7 @@ class Encoder:
 
     def batch(self, messages: Sequence[Stored], bytes_max: int) -> tuple[list[Encoded], list[Failure]]:
         """The messages that can go, and the others with the reason. ``bytes_max`` is for all fields of a message."""
-        encoded, failed = [], []
-        for message in messages:
-            try:
-                encoded.append(self.one(message, bytes_max))
-            except ParkError as error:
-                failed.append(Failure(message, error))
-        return encoded, failed
+        return encoded(messages, lambda message: self.one(message, bytes_max))
 
     def one(self, message: Stored, bytes_max: int) -> Encoded:
         """One message. Raises ParkError."""
@@ -82,11 +77,8 @@ class Encoder:
 
 
 def _not_carried(message: Stored, why: str) -> ParkError:
-    return ParkError(
-        f"Redis cannot carry message {message.id}: {why}",
-        remedy="change the message, or payload_field and header_map in [broker]",
-        at_once=True,
-    )
+    remedy = "change the message, or payload_field and header_map in [broker]"
+    return not_carried("Redis", message, why, remedy=remedy)
 
 
 def _too_large(message: Stored, size: int, bytes_max: int) -> ParkError:

@@ -11,7 +11,8 @@ from fencepost.brokers.redis.parts import parts
 from fencepost.brokers.redis.place import Place
 from fencepost.brokers.redis.scripts import PUBLISH, TAKE_OVER
 from fencepost.brokers.redis.streams import Streams
-from fencepost.errors import ConnectionLost, Contention, Fenced, FixError
+from fencepost.errors import Contention, Fenced, FixError
+from fencepost.handoffs import Validity
 from fencepost.message import Stored
 from fencepost.ports import Failure, Lane, Outcome, Term
 from fencepost.receipt import RECEIPTS_KEPT, Receipt, Receipts
@@ -32,7 +33,7 @@ class RedisHandoff:
         self._own_keys = (keys.lane(lane), keys.receipts(lane))
         limit = place.settings.maxlen
         self._head: tuple[Word, ...] = (fence, claim, int(place.create), "" if limit is None else limit)
-        self._is_void = False
+        self._validity = Validity(lane)
 
     @property
     def receipts(self) -> Receipts:
@@ -41,24 +42,20 @@ class RedisHandoff:
 
     async def publish(self, batch: Sequence[Stored]) -> Outcome:
         """See Handoff. A batch that is too much for one script is handed off in parts, each with its receipt."""
-        if self._is_void:
-            raise ConnectionLost(f"the handoff of lane {self._lane.name} is over", remedy="take over again")
-        encoded, failed = self._encoder.batch(batch, self._place.limits.message_bytes_max)
-        if failed or not batch:
-            return Outcome((), failed)
-        self._is_void = True
-        if failed := await self._unusable(batch, encoded):
-            self._is_void = False
-            return Outcome((), failed)
-        for part in parts(encoded, self._place.limits.batch_bytes_max):
-            await self._hand_off(batch[part], encoded[part])
-        await self._place.replicated()
-        self._is_void = False
+        with self._validity.publishing():
+            encoded, failed = self._encoder.batch(batch, self._place.limits.message_bytes_max)
+            if failed or not batch:
+                return Outcome((), failed)
+            if failed := await self._unusable(batch, encoded):
+                return Outcome((), failed)
+            for part in parts(encoded, self._place.limits.batch_bytes_max):
+                await self._hand_off(batch[part], encoded[part])
+            await self._place.replicated()
         return Outcome(batch)
 
     async def close(self) -> None:
         """See Handoff. What was sent is the server's; the next take-over tells what became of it."""
-        self._is_void = True
+        self._validity.end()
 
     async def _unusable(self, batch: Sequence[Stored], encoded: Sequence[Encoded]) -> list[Failure]:
         """The messages of streams that nothing can be added to."""

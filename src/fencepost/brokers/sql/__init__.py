@@ -6,13 +6,11 @@ SQL Server and CockroachDB are served by the same statements, which are compiled
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fencepost.brokers.sql.address import database_url
 from fencepost.brokers.sql.broker import SqlBroker
-from fencepost.brokers.sql.settings import parse
-from fencepost.errors import ConfigurationError, MissingExtra
+from fencepost.brokers.sql.settings import Settings
 from fencepost.ports import Broker, BrokerOptions
+from fencepost.settings import refusing
 from fencepost.sql.client import client
 
 
@@ -24,13 +22,5 @@ def broker(options: BrokerOptions) -> Broker:
     return SqlBroker(options)
 
 
-def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
-    """What cannot be used of the URL ("url") and the settings, and why."""
-    _, errors = parse(settings)
-    try:
-        client(database_url(url), timeout_s=1.0)
-    except MissingExtra:
-        return errors  # told when it is needed
-    except ConfigurationError as error:
-        return {"url": error, **errors}
-    return errors
+refused = refusing(Settings, lambda url: client(database_url(url), timeout_s=1.0))
+"""What cannot be used of the URL ("url") and the settings, and why."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import suggestion
 from fencepost.sql.other import KINDS
+from fencepost.words import suggestion
 
 SCHEMES = ("mariadb", "mysql", "postgres", "postgresql", "sqlite", *KINDS)
 _INBOX = ("inbox", "sql")

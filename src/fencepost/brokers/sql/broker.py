@@ -14,7 +14,7 @@ from fencepost.brokers.sql.connection import Database, Line
 from fencepost.brokers.sql.handoff import Destination, SqlHandoff
 from fencepost.brokers.sql.rows import PREFIX as ATTRIBUTES
 from fencepost.brokers.sql.rows import ROOM, Rows
-from fencepost.brokers.sql.settings import read
+from fencepost.brokers.sql.settings import Settings
 from fencepost.brokers.sql.store import Store
 from fencepost.errors import AccessDenied, ConfigurationError
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Handoff, Lane, Term
@@ -28,7 +28,7 @@ class SqlBroker:
 
     def __init__(self, options: BrokerOptions) -> None:
         """Raises ConfigurationError, or MissingExtra."""
-        settings = read(options.settings)
+        settings = Settings.read(options.settings)
         self._options = options
         self._database = Database(database_url(options.url), options.timeout_s, create=options.create)
         place, dialect = self._database.place, self._database.dialect

@@ -11,7 +11,8 @@ from fencepost.brokers.sql.connection import Line
 from fencepost.brokers.sql.rows import Row, Rows
 from fencepost.brokers.sql.store import Store, Taken, is_about_rows
 from fencepost.clock import Clock
-from fencepost.errors import ConnectionLost, Fenced, ParkError
+from fencepost.errors import Fenced, ParkError
+from fencepost.handoffs import Validity
 from fencepost.message import Stored
 from fencepost.ports import Failure, Lane, Outcome, Term
 from fencepost.receipt import RECEIPTS_KEPT, Receipt, Receipts
@@ -45,7 +46,7 @@ class SqlHandoff:
         self._counter = taken.receipts[-1].counter if taken.receipts else 0
         self._kept = len(taken.receipts)
         self._receipts = Receipts(taken.receipts)
-        self._is_void = False
+        self._validity = Validity(lane)
 
     @property
     def receipts(self) -> Receipts:
@@ -55,24 +56,22 @@ class SqlHandoff:
     @property
     def is_over(self) -> bool:
         """Void, by an error or because it was closed."""
-        return self._is_void
+        return self._validity.is_void
 
     async def publish(self, batch: Sequence[Stored]) -> Outcome:
         """See Handoff."""
-        if self._is_void:
-            raise ConnectionLost(f"the handoff of lane {self._lane.name} is over", remedy="take over again")
-        rows, failed = self._rows.made(batch, self._lane, self._clock.now())
-        if failed or not batch:
-            return Outcome((), failed)
-        self._is_void = True
-        async with self._line.use(self._timeout_s) as wire:
-            failed = await self._hand_off(wire, batch, rows)
-        self._is_void = False
+        with self._validity.publishing():
+            rows, failed = self._rows.made(batch, self._lane, self._clock.now())
+            if failed or not batch:
+                return Outcome((), failed)
+            async with self._line.use(self._timeout_s) as wire:
+                failed = await self._hand_off(wire, batch, rows)
         return Outcome((), failed) if failed else Outcome(batch)
 
     async def close(self) -> None:
         """See Handoff. What had been sent may be committed; the next take-over tells."""
-        is_idle, self._is_void = not self._is_void, True
+        is_idle = not self._validity.is_void
+        self._validity.end()
         await (self._leave(self._line) if is_idle else self._line.close())
 
     async def _hand_off(self, wire: Wire, batch: Sequence[Stored], rows: Sequence[Row]) -> list[Failure]:

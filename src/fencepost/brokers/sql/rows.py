@@ -9,6 +9,7 @@ from typing import Any
 
 from fencepost.envelope import Envelope
 from fencepost.errors import ParkError
+from fencepost.handoffs import encoded
 from fencepost.message import KEY_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX, TYPE_CHARACTERS_MAX, Stored
 from fencepost.ports import Failure, Lane
 from fencepost.sql.messages import ID_CHARACTERS_MAX
@@ -53,15 +54,8 @@ class Rows:
 
     def made(self, batch: Sequence[Stored], lane: Lane, now: datetime) -> tuple[list[Row], list[Failure]]:
         """The rows of what can go, and the others with the reason."""
-        rows: list[Row] = []
-        failed: list[Failure] = []
         same = {"source": self._source, "lane": lane.name, "delivered_at": now}
-        for message in batch:
-            try:
-                rows.append({**self.one(message), **same})
-            except ParkError as error:
-                failed.append(Failure(message, error))
-        return rows, failed
+        return encoded(batch, lambda message: {**self.one(message), **same})
 
     def one(self, message: Stored) -> dict[str, Any]:
         """One row, without what all rows of a batch have in common. Raises ParkError."""

@@ -5,15 +5,14 @@ A message is published when SQS has named it among those that it took.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 
 from fencepost.aws.address import Sqs, server_of
 from fencepost.aws.publishing.broker import AwsBroker
-from fencepost.aws.publishing.settings import parse, read
 from fencepost.brokers.sqs.queues import Queues
 from fencepost.brokers.sqs.settings import Settings
-from fencepost.errors import ConfigurationError
 from fencepost.ports import Broker, BrokerOptions
+from fencepost.settings import refusing
 
 
 def broker(options: BrokerOptions) -> Broker:
@@ -21,15 +20,9 @@ def broker(options: BrokerOptions) -> Broker:
 
     Raises ConfigurationError.
     """
-    settings = read(Settings, options.settings)
+    settings = Settings.read(options.settings)
     return AwsBroker(options, server_of(Sqs, options.url), settings, Queues(settings))
 
 
-def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
-    """What cannot be used of the URL ("url") and the settings, and why."""
-    _, errors = parse(Settings, settings)
-    try:
-        server_of(Sqs, url)
-    except ConfigurationError as error:
-        return {"url": error, **errors}
-    return errors
+refused = refusing(Settings, partial(server_of, Sqs))
+"""What cannot be used of the URL ("url") and the settings, and why."""

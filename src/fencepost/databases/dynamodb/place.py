@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fencepost.aws.address import address_of
@@ -36,6 +37,16 @@ class Place:
     def client(self) -> Client:
         """A client of one's own."""
         return Client(self.address, self.options.timeout_s, self.options.clock)
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[Client]:
+        """A client for one look, or for one piece of work."""
+        client = self.client()
+        await client.open()
+        try:
+            yield client
+        finally:
+            await client.close()
 
     async def missing(self, client: Client) -> Sequence[str]:
         """The tables that do not exist."""

@@ -36,24 +36,16 @@ class DynamoSchema:
         ]
 
     async def apply(self) -> Sequence[str]:
-        client = self._place.client()
-        await client.open()
-        try:
+        async with self._place.looking() as client:
             created = [r["TableName"] for r in self._creations if await self._create(client, r)]
             for request in self._creations:
                 await self._ready(client, request["TableName"])
             await self._once(client, "put_item", self._settings, "ConditionalCheckFailedException")
-        finally:
-            await client.close()
-        return created
+            return created
 
     async def missing(self) -> Sequence[str]:
-        client = self._place.client()
-        await client.open()
-        try:
+        async with self._place.looking() as client:
             return await self._place.missing(client)
-        finally:
-            await client.close()
 
     async def _create(self, client: Client, request: dict[str, Any]) -> bool:
         table = await self._place.described(client, request["TableName"])

@@ -24,29 +24,25 @@ class DynamoSource:
         self._place = Place(options)
 
     async def connect(self) -> DynamoSession:
-        client = self._place.client()
-        await client.open()
-        try:
-            table = await self._table(client)
-            return DynamoSession(self._place, client, await self._place.buckets(client), table.get("TableId", ""))
-        except BaseException:
-            await client.close()
-            raise
+        client, table, buckets = await self._opened()
+        return DynamoSession(self._place, client, buckets, table.get("TableId", ""))
 
     async def parked(self) -> DynamoParked:
+        client, _, buckets = await self._opened()
+        return DynamoParked(self._place, client, buckets)
+
+    async def _opened(self) -> tuple[Client, dict[str, Any], int]:
+        """A client that stays open, what the service says of the table, and the number of buckets."""
         client = self._place.client()
         await client.open()
         try:
-            await self._table(client)
-            return DynamoParked(self._place, client, await self._place.buckets(client))
+            return client, await self._table(client), await self._place.buckets(client)
         except BaseException:
             await client.close()
             raise
 
     async def backlog(self) -> Backlog:
-        client = self._place.client()
-        await client.open()
-        try:
+        async with self._place.looking() as client:
             buckets = await self._place.buckets(client)
             pending, delayed, parked, oldest = await asyncio.gather(
                 self._count(client, [tables.pending(bucket) for bucket in range(buckets)]),
@@ -54,21 +50,16 @@ class DynamoSource:
                 self._count(client, [tables.PARKED]),
                 self._oldest_us(client, buckets),
             )
-        finally:
-            await client.close()
         now_us = microseconds(self._place.options.clock.now())
         age_s = None if oldest is None else max(0.0, (now_us - oldest) / 1_000_000)
         return Backlog(pending=pending, delayed=delayed, parked=parked, oldest_age_s=age_s)
 
     async def advice(self) -> Sequence[str]:
         """What would make these tables a better outbox, one line each; nothing where they are well set up."""
-        client, name = self._place.client(), self._place.outbox
-        await client.open()
-        try:
+        name = self._place.outbox
+        async with self._place.looking() as client:
             table = await self._table(client)
             expiry = (await client.call("describe_time_to_live", TableName=name))["TimeToLiveDescription"]
-        finally:
-            await client.close()
         found = []
         if expiry["TimeToLiveStatus"] in {"ENABLED", "ENABLING"}:
             found.append(f"{name} has a time to live: what it deletes is never published; turn it off")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fencepost.databases.mariadb.connection import Outbox
 from fencepost.databases.mariadb.existing import existing_source
 from fencepost.databases.mariadb.schema import MariadbSchema
 from fencepost.databases.mariadb.session import MariadbSession
@@ -17,7 +18,7 @@ OFFERS = ("mark", "existing")
 
 def source(options: DatabaseOptions) -> MariadbSource | ExistingSource:
     """The plug-in's factory for sources."""
-    return MariadbSource(options) if options.table is None else existing_source(options, options.table)
+    return MariadbSource(Outbox(options)) if options.table is None else existing_source(options, options.table)
 
 
 def schema(options: DatabaseOptions) -> MariadbSchema:

@@ -100,6 +100,10 @@ class Outbox(SqlOutbox, OnServer):
             raise
         return connection
 
+    async def end(self, connection: Connection) -> None:
+        """See OnServer."""
+        connection.end()
+
     async def missing(self, connection: Connection) -> list[sa.Table]:
         """See SqlOutbox."""
         there = {str(name) for (name,) in await connection.rows(_THERE, self.database)}

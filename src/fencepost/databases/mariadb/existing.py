@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fencepost.databases.mariadb.connection import Connection, Outbox, Rows
-from fencepost.databases.mariadb.parked import ParkedLine
 from fencepost.databases.mariadb.source import MariadbSource
 from fencepost.errors import FixError, SchemaMissing, raise_together
 from fencepost.existing import ExistingTable
-from fencepost.ports import DatabaseOptions, ParkedStore
+from fencepost.ports import DatabaseOptions
 from fencepost.sql.existing import alike
 from fencepost.sql.existing.checks import Checked
 from fencepost.sql.existing.columns import Column, Described, Index, Kind
-from fencepost.sql.existing.parked import parked_store
 from fencepost.sql.existing.source import ExistingSource, Looked
 from fencepost.sql.faults_mariadb import APPLY
 
@@ -41,11 +39,8 @@ class _TableSource(MariadbSource):
     """The same source, less what only Fencepost's own tables have."""
 
     def __init__(self, outbox: Outbox, table: ExistingTable) -> None:
-        super().__init__(outbox.options)
-        self._outbox, self._table = outbox, table
-
-    def _store(self, line: ParkedLine) -> ParkedStore:
-        return parked_store(line, self._outbox, self._table)
+        super().__init__(outbox)
+        self._table = table
 
     async def _check_tables(self, connection: Connection) -> None:
         place, name = self._outbox.place, self._table.table
@@ -69,7 +64,7 @@ def existing_source(options: DatabaseOptions, table: ExistingTable) -> ExistingS
     outbox = Outbox(options)
 
     async def look() -> Looked:
-        found = await outbox.in_time(_described(outbox, table))
+        found = await outbox.on_one(lambda connection: _described(connection, outbox, table))
         source = _TableSource(outbox.described(found), table)
         warnings = Checked(outbox.place, table, found, outbox.dialect).warnings()
         return Looked(source, [*warnings, *await source.advice()])
@@ -77,21 +72,16 @@ def existing_source(options: DatabaseOptions, table: ExistingTable) -> ExistingS
     return ExistingSource(table, look)
 
 
-async def _described(outbox: Outbox, table: ExistingTable) -> Described:
-    connection = await outbox.open()
-    try:
-        place = (outbox.database, table.table)
-        columns = [
-            Column(str(name), _KINDS.get(str(kind).lower(), "other"), str(declared), nullable == "YES")
-            for name, kind, declared, nullable in await connection.rows(_COLUMNS, *place)
-        ]
-        rows = await connection.rows(_INDEXES, *place)
-        found = Described({column.name: column for column in columns}, _indexes(rows))
-        asked = alike.question(table, found, outbox.dialect, outbox.options.schema)
-        same = alike.pairs(await connection.rows(asked)) if asked else frozenset()
-    finally:
-        connection.end()
-    return replace(found, alike=same)
+async def _described(connection: Connection, outbox: Outbox, table: ExistingTable) -> Described:
+    place = (outbox.database, table.table)
+    columns = [
+        Column(str(name), _KINDS.get(str(kind).lower(), "other"), str(declared), nullable == "YES")
+        for name, kind, declared, nullable in await connection.rows(_COLUMNS, *place)
+    ]
+    rows = await connection.rows(_INDEXES, *place)
+    found = Described({column.name: column for column in columns}, _indexes(rows))
+    asked = alike.question(table, found, outbox.dialect, outbox.options.schema)
+    return replace(found, alike=alike.pairs(await connection.rows(asked))) if asked else found
 
 
 def _indexes(rows: Rows) -> tuple[Index, ...]:

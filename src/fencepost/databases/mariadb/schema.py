@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from fencepost.databases.mariadb.connection import Connection, Outbox
 from fencepost.ports import DatabaseOptions
@@ -22,17 +22,10 @@ class MariadbSchema:
         return ddl.statements(self._outbox.tables, self._outbox.dialect)
 
     async def apply(self) -> Sequence[str]:
-        return await self._outbox.in_time(self._on_one(self._apply))
+        return await self._outbox.on_one(self._apply)
 
     async def missing(self) -> Sequence[str]:
-        return await self._outbox.in_time(self._on_one(self._missing))
-
-    async def _on_one(self, work: Callable[[Connection], Awaitable[list[str]]]) -> list[str]:
-        connection = await self._outbox.open()
-        try:
-            return await work(connection)
-        finally:
-            connection.end()
+        return await self._outbox.on_one(self._missing)
 
     async def _missing(self, connection: Connection) -> list[str]:
         return (await self._outbox.unmade(connection)).names
@@ -40,7 +33,7 @@ class MariadbSchema:
     async def _apply(self, connection: Connection) -> list[str]:
         """Says only what is missing: CREATE ... IF NOT EXISTS asks for rights even where it has nothing to do."""
         dialect, options = self._outbox.dialect, self._outbox.options
-        create_schema = ddl.schema_statement(self._outbox.tables, dialect)
+        create_schema = ddl.schema_statement(self._outbox.options.schema, dialect)
         if create_schema and await connection.first(_HAS_SCHEMA, options.schema) == (0,):
             await connection.say(create_schema)
         await connection.first(_LOCK, self._outbox.options.timeout_s)  # not all that is said here may be said twice

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,7 +20,6 @@ from fencepost.sql.place import OnServer
 from fencepost.sql.source_other import RelayStatements
 from fencepost.sql.tables import tables
 
-T = TypeVar("T")
 Values = Mapping[str, object]
 
 ERRORS = (SQLAlchemyError, OSError, ValueError)
@@ -58,17 +57,9 @@ class Outbox(OnServer):
             raise
         return connection
 
-    async def on_one(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Work on a connection of its own, in time. Raises what ``in_time`` raises."""
-
-        async def call() -> T:
-            connection = await self.open()
-            try:
-                return await work(connection)
-            finally:
-                await leave(connection)
-
-        return await self.in_time(call())
+    async def end(self, connection: AsyncConnection) -> None:
+        """See OnServer."""
+        await leave(connection)
 
     async def is_there(self, connection: AsyncConnection, table: sa.Table) -> bool:
         """Whether a table has all of its columns: a query for none of its rows tells."""

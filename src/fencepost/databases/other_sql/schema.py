@@ -35,7 +35,7 @@ class OtherSchema:
         """Says only what is missing: CREATE asks for rights even where it has nothing to do."""
         dialect = self._outbox.dialect
         missing = await self._missing(connection)
-        create_schema = ddl.schema_statement(self._outbox.tables, dialect) if missing else None
+        create_schema = ddl.schema_statement(self._outbox.options.schema, dialect) if missing else None
         texts = [text for table in missing for text in ddl.table_statements(table, dialect)]
         for text in [*([create_schema] if create_schema else []), *texts]:
             await connection.exec_driver_sql(text)

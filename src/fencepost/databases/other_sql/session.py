@@ -17,6 +17,7 @@ from fencepost.message import Position, Stored, microseconds
 from fencepost.ports import Lane
 from fencepost.receipt import PositionRange, merged
 from fencepost.sql import positions_other as passing
+from fencepost.sql.session import ServerSession, Turns
 from fencepost.sql.source import LOWEST, shortened
 from fencepost.sql.source_other import named, placed, some, spans
 from fencepost.sql.tables import State
@@ -32,25 +33,17 @@ _LONG_S = 0.25
 _ALIVE: Any = sa.select(sa.literal_column("1"))
 
 
-class _Line:
-    """A connection, and whose turn it is."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self.connection = connection
-        self.turn = asyncio.Lock()
-
-
-class OtherSession:
+class OtherSession(ServerSession):
     """``fencepost.ports.Session`` says what each call promises."""
 
     def __init__(self, outbox: Outbox, reader: AsyncConnection, writer: AsyncConnection) -> None:
+        super().__init__(outbox)
         self._outbox, self._say = outbox, outbox.statements
-        self._reader, self._writer = _Line(reader), _Line(writer)
+        self._reader, self._writer = Turns(reader), Turns(writer)
         self._watch = Watch(outbox.options.clock)
         self._running: set[asyncio.Task[Any]] = set()
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._leaving: asyncio.Task[None] | None = None
-        self._lost: str | None = None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -188,19 +181,15 @@ class OtherSession:
     async def _leave(self, cancelled: set[asyncio.Task[Any]]) -> None:
         if cancelled:
             await asyncio.wait(cancelled, timeout=GOODBYE_S)
-        await asyncio.gather(*(leave(line.connection) for line in (self._reader, self._writer)))
+        await asyncio.gather(*(leave(link.connection) for link in (self._reader, self._writer)))
 
-    def _must_live(self) -> None:
-        if self._lost is not None:
-            raise ConnectionLost(f"{self._outbox.place}: {self._lost}")
-
-    async def _call(self, line: _Line, work: Work[T]) -> T:
+    async def _call(self, link: Turns, work: Work[T]) -> T:
         """One transaction on one connection, in time. What leaves it unknown what the server did ends the session.
 
         It comes to its end also where the caller is cancelled: not every driver can break a statement off.
         """
         self._must_live()
-        task = asyncio.ensure_future(_transaction(line, work))
+        task = asyncio.ensure_future(_transaction(link, work))
         self._running.add(task)
         task.add_done_callback(self._done)
         either: set[asyncio.Future[Any]] = {task, self._ended}
@@ -231,14 +220,14 @@ class OtherSession:
         raise fault from error
 
 
-async def _transaction(line: _Line, work: Work[T]) -> T:
-    async with line.turn:
+async def _transaction(link: Turns, work: Work[T]) -> T:
+    async with link.turn:
         try:
-            result = await work(line.connection)
-            await line.connection.commit()
+            result = await work(link.connection)
+            await link.connection.commit()
         except ERRORS:
             with suppress(*ERRORS):  # a connection that is gone says so with the first error
-                await line.connection.rollback()
+                await link.connection.rollback()
             raise
         return result
 

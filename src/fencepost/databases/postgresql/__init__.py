@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fencepost.databases.postgresql.connection import Outbox
 from fencepost.databases.postgresql.existing import existing_source
 from fencepost.databases.postgresql.schema import PostgresqlSchema
 from fencepost.databases.postgresql.session import PostgresqlSession
@@ -17,7 +18,7 @@ OFFERS = ("mark", "existing")
 
 def source(options: DatabaseOptions) -> PostgresqlSource | ExistingSource:
     """The plug-in's factory for sources."""
-    return PostgresqlSource(options) if options.table is None else existing_source(options, options.table)
+    return PostgresqlSource(Outbox(options)) if options.table is None else existing_source(options, options.table)
 
 
 def schema(options: DatabaseOptions) -> PostgresqlSchema:

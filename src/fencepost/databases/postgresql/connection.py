@@ -66,6 +66,10 @@ class Outbox(SqlOutbox, OnServer):
             raise
         return connection
 
+    async def end(self, connection: Any) -> None:
+        """See OnServer."""
+        connection.terminate()
+
     async def missing(self, connection: Any) -> list[sa.Table]:
         """See SqlOutbox."""
         tables = ddl.all_tables(self.tables)

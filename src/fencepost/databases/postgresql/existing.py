@@ -8,14 +8,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from fencepost.databases.postgresql.connection import Outbox
-from fencepost.databases.postgresql.parked import ParkedLine
 from fencepost.databases.postgresql.source import PostgresqlSource
 from fencepost.existing import ExistingTable
-from fencepost.ports import DatabaseOptions, ParkedStore
+from fencepost.ports import DatabaseOptions
 from fencepost.sql.existing import alike
 from fencepost.sql.existing.checks import Checked
 from fencepost.sql.existing.columns import Column, Described, Index, Kind
-from fencepost.sql.existing.parked import parked_store
 from fencepost.sql.existing.source import ExistingSource, Looked
 
 _COLUMNS = """
@@ -43,11 +41,8 @@ class _TableSource(PostgresqlSource):
     """The same source, less what only Fencepost's own tables have."""
 
     def __init__(self, outbox: Outbox, table: ExistingTable) -> None:
-        super().__init__(outbox.options)
-        self._outbox, self._table = outbox, table
-
-    def _store(self, line: ParkedLine) -> ParkedStore:
-        return parked_store(line, self._outbox, self._table)
+        super().__init__(outbox)
+        self._table = table
 
     def _needed(self) -> dict[str, tuple[str, ...]]:
         t, marked = self._outbox.tables, self._outbox.options.settle == "mark"
@@ -65,7 +60,7 @@ def existing_source(options: DatabaseOptions, table: ExistingTable) -> ExistingS
     outbox = Outbox(options)
 
     async def look() -> Looked:
-        found = await outbox.in_time(_described(outbox, table))
+        found = await outbox.on_one(lambda connection: _described(connection, outbox, table))
         source = _TableSource(outbox.described(found), table)
         return Looked(source, Checked(outbox.place, table, found, outbox.dialect).warnings())
 
@@ -76,19 +71,14 @@ def _name(outbox: Outbox, table: ExistingTable) -> str:
     return outbox.quoted(sa.Table(table.table, sa.MetaData(), schema=outbox.options.schema))
 
 
-async def _described(outbox: Outbox, table: ExistingTable) -> Described:
-    connection = await outbox.open()
-    try:
-        name = _name(outbox, table)
-        columns = [
-            Column(name, _KINDS.get(kind, "other"), declared, nullable)
-            for name, kind, declared, nullable in await connection.fetch(_COLUMNS, name)
-        ]
-        rows = await connection.fetch(_INDEXES, name)
-        indexes = tuple(Index(tuple(names), unique, where) for names, unique, where in rows)
-        found = Described({column.name: column for column in columns}, indexes)
-        asked = alike.question(table, found, outbox.dialect, outbox.options.schema)
-        same = alike.pairs(await connection.fetch(asked)) if asked else frozenset()
-    finally:
-        connection.terminate()
-    return replace(found, alike=same)
+async def _described(connection: Any, outbox: Outbox, table: ExistingTable) -> Described:
+    name = _name(outbox, table)
+    columns = [
+        Column(name, _KINDS.get(kind, "other"), declared, nullable)
+        for name, kind, declared, nullable in await connection.fetch(_COLUMNS, name)
+    ]
+    rows = await connection.fetch(_INDEXES, name)
+    indexes = tuple(Index(tuple(names), unique, where) for names, unique, where in rows)
+    found = Described({column.name: column for column in columns}, indexes)
+    asked = alike.question(table, found, outbox.dialect, outbox.options.schema)
+    return replace(found, alike=alike.pairs(await connection.fetch(asked))) if asked else found

@@ -12,6 +12,7 @@ from fencepost.errors import (
     FixError,
     Unavailable,
 )
+from fencepost.faults import Verdict
 from fencepost.sql import faults
 
 ERRORS = (apg.PostgresError, apg.InterfaceError, apg.InternalClientError, OSError, ValueError, OverflowError)
@@ -20,7 +21,7 @@ ERRORS = (apg.PostgresError, apg.InterfaceError, apg.InternalClientError, OSErro
 _POOLER = "connect directly, or through a pooler in session mode"
 
 # What means something else to a session than to a single statement.
-_STATES: dict[str, tuple[type[FencepostError], str]] = {
+_STATES: dict[str, Verdict] = {
     "25006": (ConnectionLost, ""),  # the server became a standby: there may be a new primary
     "25P03": (ConnectionLost, ""),
     "25P04": (ConnectionLost, ""),

@@ -28,18 +28,17 @@ class PostgresqlSchema:
         return ddl.statements(self._outbox.tables, self._outbox.dialect)
 
     async def apply(self) -> Sequence[str]:
-        return await self._outbox.in_time(self._in_transaction(self._apply))
+        return await self._in_transaction(self._apply)
 
     async def missing(self) -> Sequence[str]:
-        return await self._outbox.in_time(self._in_transaction(self._missing))
+        return await self._in_transaction(self._missing)
 
     async def _in_transaction(self, work: Callable[[Any], Awaitable[list[str]]]) -> list[str]:
-        connection = await self._outbox.open()
-        try:
+        async def call(connection: Any) -> list[str]:
             async with connection.transaction():
                 return await work(connection)
-        finally:
-            connection.terminate()
+
+        return await self._outbox.on_one(call)
 
     async def _missing(self, connection: Any) -> list[str]:
         return (await self._outbox.unmade(connection)).names
@@ -48,7 +47,7 @@ class PostgresqlSchema:
         """Says only what is missing: CREATE ... IF NOT EXISTS asks for rights even where it has nothing to do."""
         await connection.execute(_LOCK, _LOCK_NUMBER)  # IF NOT EXISTS fails where two do it at the same time
         dialect, options = self._outbox.dialect, self._outbox.options
-        create_schema = ddl.schema_statement(self._outbox.tables, dialect)
+        create_schema = ddl.schema_statement(self._outbox.options.schema, dialect)
         if create_schema and not await connection.fetchval(_HAS_SCHEMA, options.schema):
             await connection.execute(create_schema)
         unmade = await self._outbox.unmade(connection)

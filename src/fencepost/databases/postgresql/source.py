@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.databases.postgresql.connection import Outbox
-from fencepost.databases.postgresql.parked import ParkedLine
+from fencepost.databases.postgresql.parked import run
 from fencepost.databases.postgresql.purger import PostgresqlPurger
 from fencepost.databases.postgresql.session import PostgresqlSession
 from fencepost.errors import AccessDenied, ConfigurationError, SchemaMissing, Unavailable
-from fencepost.ports import Backlog, DatabaseOptions, ParkedStore
+from fencepost.ports import Backlog, ParkedStore
 from fencepost.sql import schema as ddl
+from fencepost.sql.existing.parked import parked_store
 from fencepost.sql.faults import APPLY, READ_ONLY
-from fencepost.sql.parked_store import SqlParkedStore
-from fencepost.sql.source import must_be_kept
+from fencepost.sql.parked_store import ServerLine
+from fencepost.sql.source import backlog_of, must_be_kept
 
 _SERVER = """
     SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
@@ -38,54 +39,35 @@ _SEQUENCE = """
 class PostgresqlSource:
     """An outbox that a relay reads."""
 
-    def __init__(self, options: DatabaseOptions) -> None:
-        self._outbox = Outbox(options)
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
 
     async def connect(self) -> PostgresqlSession:
-        return await self._outbox.in_time(self._connect())
+        return await self._outbox.kept(self._session, 2)
 
     async def backlog(self) -> Backlog:
-        return await self._outbox.in_time(self._backlog())
+        return backlog_of(await self._outbox.on_one(lambda c: c.fetchrow(self._outbox.statements.backlog)))
 
     async def purger(self) -> PostgresqlPurger:
         must_be_kept(self._outbox.options)
-        return await self._outbox.in_time(self._purger())
+        return await self._outbox.kept(self._purger)
 
     async def parked(self) -> ParkedStore:
-        return await self._outbox.in_time(self._parked())
+        return await self._outbox.kept(self._parked)
 
-    async def _parked(self) -> ParkedStore:
-        connection = await self._outbox.open()
-        try:
-            await self._check_tables(connection)
-        except BaseException:
-            connection.terminate()
-            raise
-        return self._store(ParkedLine(self._outbox, connection))
+    async def _parked(self, connection: Any) -> ParkedStore:
+        await self._check_tables(connection)
+        return parked_store(ServerLine(self._outbox, connection, run), self._outbox)
 
-    def _store(self, line: ParkedLine) -> ParkedStore:
-        return SqlParkedStore(line, self._outbox.dialect, self._outbox.options)
-
-    async def _purger(self) -> PostgresqlPurger:
-        connection = await self._outbox.open()
-        try:
-            await self._check_tables(connection)
-        except BaseException:
-            connection.terminate()
-            raise
+    async def _purger(self, connection: Any) -> PostgresqlPurger:
+        await self._check_tables(connection)
         return PostgresqlPurger(self._outbox, connection)
 
-    async def _connect(self) -> PostgresqlSession:
-        reader, writer = await self._outbox.open_two(lambda connection: connection.terminate())
-        try:
-            await self._check_servers(reader, writer)
-            await self._check_tables(writer)
-            session = PostgresqlSession(self._outbox, reader, writer, await self._check_sequence(writer))
-            await session.begin()
-        except BaseException:
-            reader.terminate()
-            writer.terminate()
-            raise
+    async def _session(self, reader: Any, writer: Any) -> PostgresqlSession:
+        await self._check_servers(reader, writer)
+        await self._check_tables(writer)
+        session = PostgresqlSession(self._outbox, reader, writer, await self._check_sequence(writer))
+        await session.begin()
         return session
 
     async def _check_servers(self, reader: Any, writer: Any) -> None:
@@ -132,15 +114,6 @@ class PostgresqlSource:
 
     def _denied(self, remedy: str) -> AccessDenied:
         return AccessDenied(f"{self._outbox.place}: this user may not do all that a relay does", remedy=remedy)
-
-    async def _backlog(self) -> Backlog:
-        connection = await self._outbox.open()
-        try:
-            pending, delayed, parked, age_s = await connection.fetchrow(self._outbox.statements.backlog)
-        finally:
-            connection.terminate()
-        oldest_age_s = None if age_s is None else max(0.0, age_s)
-        return Backlog(pending=pending, delayed=delayed, parked=parked, oldest_age_s=oldest_age_s)
 
 
 def _grants(denied: Sequence[tuple[str, str]]) -> str:

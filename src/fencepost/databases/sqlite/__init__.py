@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fencepost.databases.sqlite.connection import Outbox
 from fencepost.databases.sqlite.existing import existing_source
 from fencepost.databases.sqlite.schema import SqliteSchema
 from fencepost.databases.sqlite.session import SqliteSession
@@ -17,7 +18,7 @@ OFFERS = ("mark", "existing")
 
 def source(options: DatabaseOptions) -> SqliteSource | ExistingSource:
     """The plug-in's factory for sources."""
-    return SqliteSource(options) if options.table is None else existing_source(options, options.table)
+    return SqliteSource(Outbox(options)) if options.table is None else existing_source(options, options.table)
 
 
 def schema(options: DatabaseOptions) -> SqliteSchema:

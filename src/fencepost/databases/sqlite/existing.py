@@ -8,14 +8,12 @@ from dataclasses import replace
 import aiosqlite
 
 from fencepost.databases.sqlite.connection import Outbox, first
-from fencepost.databases.sqlite.parked import ParkedLine
 from fencepost.databases.sqlite.source import SqliteSource
 from fencepost.existing import ExistingTable
-from fencepost.ports import DatabaseOptions, ParkedStore
+from fencepost.ports import DatabaseOptions
 from fencepost.sql.existing import alike
 from fencepost.sql.existing.checks import Checked
 from fencepost.sql.existing.columns import Column, Described, Index, Kind
-from fencepost.sql.existing.parked import parked_store
 from fencepost.sql.existing.source import ExistingSource, Looked
 from fencepost.sql.existing.sqlite import ROWID
 
@@ -45,13 +43,6 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
 class _TableSource(SqliteSource):
     """The same source, less what only Fencepost's own tables have."""
 
-    def __init__(self, outbox: Outbox, table: ExistingTable) -> None:
-        super().__init__(outbox.options)
-        self._outbox, self._table = outbox, table
-
-    def _store(self, line: ParkedLine) -> ParkedStore:
-        return parked_store(line, self._outbox, self._table)
-
     async def _check_positions(self, connection: aiosqlite.Connection) -> None:
         """One that comes back is another message: its id tells."""
 
@@ -62,7 +53,7 @@ def existing_source(options: DatabaseOptions, table: ExistingTable) -> ExistingS
 
     async def look() -> Looked:
         found = await outbox.on_one(lambda connection: _described(connection, outbox, table))
-        source = _TableSource(outbox.described(found), table)
+        source = _TableSource(outbox.described(found))
         warnings = Checked(outbox.place, table, found, outbox.dialect).warnings()
         return Looked(source, [*warnings, *await source.advice()])
 

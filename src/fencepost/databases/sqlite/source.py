@@ -12,11 +12,11 @@ from fencepost.databases.sqlite.parked import ParkedLine
 from fencepost.databases.sqlite.purger import SqlitePurger
 from fencepost.databases.sqlite.session import SqliteSession
 from fencepost.errors import SchemaMissing
-from fencepost.ports import Backlog, DatabaseOptions, ParkedStore
+from fencepost.ports import Backlog, ParkedStore
 from fencepost.sql import schema as ddl
+from fencepost.sql.existing.parked import parked_store
 from fencepost.sql.faults import APPLY
-from fencepost.sql.parked_store import SqlParkedStore
-from fencepost.sql.source import must_be_kept
+from fencepost.sql.source import backlog_of, must_be_kept
 
 _MADE_BY = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
 _COUNTS_UP = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
@@ -25,18 +25,15 @@ _COUNTS_UP = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
 class SqliteSource:
     """An outbox that a relay reads."""
 
-    def __init__(self, options: DatabaseOptions) -> None:
-        self._outbox = Outbox(options)
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
 
     async def connect(self) -> SqliteSession:
         self._outbox.check_writable()
         return await self._outbox.in_time(self._connect)
 
     async def backlog(self) -> Backlog:
-        counts = await self._outbox.on_one(lambda c: first(c, self._outbox.statements.backlog))
-        pending, delayed, parked, age_s = counts
-        oldest_age_s = None if age_s is None else max(0.0, age_s)
-        return Backlog(pending=pending, delayed=delayed, parked=parked, oldest_age_s=oldest_age_s)
+        return backlog_of(await self._outbox.on_one(lambda c: first(c, self._outbox.statements.backlog)))
 
     async def purger(self) -> SqlitePurger:
         must_be_kept(self._outbox.options)
@@ -45,10 +42,7 @@ class SqliteSource:
 
     async def parked(self) -> ParkedStore:
         await (await self.connect()).close()
-        return self._store(ParkedLine(self._outbox, self._outbox.identity()))
-
-    def _store(self, line: ParkedLine) -> ParkedStore:
-        return SqlParkedStore(line, self._outbox.dialect, self._outbox.options)
+        return parked_store(ParkedLine(self._outbox, self._outbox.identity()), self._outbox)
 
     async def advice(self) -> Sequence[str]:
         """What would make this file a better outbox, one line each; nothing where it is well set up."""

@@ -10,9 +10,9 @@ from sqlalchemy.engine import Dialect
 
 from fencepost.errors import ConfigurationError, FixError, SchemaMissing, raise_together
 from fencepost.existing import STATES, ExistingTable
-from fencepost.plugins import suggestion
 from fencepost.sql.existing.columns import Column, Described, Kind
 from fencepost.sql.tables import MARIADB
+from fencepost.words import suggestion
 
 _TEXTS: tuple[Kind, ...] = ("text", "uuid", "integer", "other")
 _ALLOWED: dict[str, tuple[Kind, ...]] = {

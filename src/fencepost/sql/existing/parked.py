@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from fencepost.errors import ConfigurationError
-from fencepost.existing import ExistingTable
 from fencepost.message import Stored, microseconds
 from fencepost.ports import ParkedFilter, ParkedMessage, ParkedStore
 from fencepost.ports.parking import filtered_count, filtered_page, gone
@@ -25,8 +24,11 @@ from fencepost.sql.statements import Prepared
 from fencepost.sql.transaction import Call, Rows, Work
 
 
-def parked_store(line: Line, outbox: SqlOutbox, table: ExistingTable) -> ParkedStore:
-    """The parked messages, wherever they are."""
+def parked_store(line: Line, outbox: SqlOutbox) -> ParkedStore:
+    """The parked messages of any outbox, wherever they are."""
+    table = outbox.options.table
+    if table is None:
+        return SqlParkedStore(line, outbox.dialect, outbox.options)
     if table.parked is not None:
         return StatedParked(line, outbox.statements, outbox.place)
     refused = ConfigurationError(

@@ -27,7 +27,11 @@ REASON_MAX = 100_000
 
 @asynccontextmanager
 async def operator(place: OutboxPlace) -> AsyncIterator[ParkedStore]:
-    """Somebody who looks after the parked messages, where the plug-in lets anybody."""
+    """Somebody who looks after the parked messages.
+
+    A source may leave ``fencepost.ports.Parking`` out: nothing that a relay promises depends on it.
+    ``fencepost parked`` then refuses to begin (tests/unit/test_parking.py); no rule here has anything to hold it to.
+    """
     source = place.source
     if not isinstance(source, Parking):
         pytest.skip(f"{place.database} offers nothing to whoever looks after parked messages")

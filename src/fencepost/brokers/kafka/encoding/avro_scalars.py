@@ -12,13 +12,20 @@ from typing import Any
 from uuid import UUID
 
 from fencepost.brokers.kafka.encoding.avro_times import TIMES
-from fencepost.brokers.kafka.encoding.payload import DIGITS_MAX, Misfit, as_double, exact, kind_of
+from fencepost.brokers.kafka.encoding.payload import (
+    DIGITS_MAX,
+    NO_NUMBERS,
+    Misfit,
+    as_double,
+    exact,
+    unlike,
+    whole,
+)
 
 Convert = Callable[[Any], Any]
 
 _INT = range(-(2**31), 2**31)
 _LONG = range(-(2**63), 2**63)
-_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
 def scalar(kind: str, schema: Mapping[str, Any]) -> Convert:
@@ -32,29 +39,25 @@ def scalar(kind: str, schema: Mapping[str, Any]) -> Convert:
     if logical == "uuid":
         return _uuid if kind == "string" else _uuid_bytes
     if kind in ("int", "long"):
-        whole = _whole(_INT if kind == "int" else _LONG, kind)
-        return _time(TIMES[logical], whole) if logical in TIMES else whole
+        number = _whole(_INT if kind == "int" else _LONG, kind)
+        return _time(TIMES[logical], number) if logical in TIMES else number
     return _fixed(schema["size"]) if kind == "fixed" else _SCALARS[kind]
-
-
-def _wrong(value: Any, kind: str) -> Misfit:
-    return Misfit(f"{kind_of(value)} where the schema has {kind}")
 
 
 def _null(value: Any) -> None:
     if value is not None:
-        raise _wrong(value, "null")
+        raise unlike(value, "null")
 
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _wrong(value, "boolean")
+        raise unlike(value, "boolean")
     return value
 
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong(value, "string")
+        raise unlike(value, "string")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -63,34 +66,22 @@ def _string(value: Any) -> str:
 
 
 def _whole(limits: range, kind: str) -> Convert:
-    def whole(value: Any) -> int:
-        number = exact(value)
-        if number is None or number != number.to_integral_value():
-            raise _wrong(value, kind)
-        if not limits[0] <= number <= limits[-1]:
-            raise Misfit(f"the number is too large for {kind}")
-        return int(number)
-
-    def quick(value: Any) -> int:
-        return value if type(value) is int and value in limits else whole(value)
-
-    return quick
+    return lambda value: value if type(value) is int and value in limits else whole(value, kind, limits)
 
 
-def _double(value: Any) -> float:
-    if isinstance(value, str) and value in _NO_NUMBERS:
-        return float(value)
-    if not isinstance(value, int | Decimal) or isinstance(value, bool):
-        raise _wrong(value, "double")
-    return as_double(value)
+def _real(kind: str, read: Callable[[int | Decimal], float]) -> Convert:
+    def real(value: Any) -> float:
+        if isinstance(value, str) and value in NO_NUMBERS:
+            return float(value)
+        if not isinstance(value, int | Decimal) or isinstance(value, bool):
+            raise unlike(value, kind)
+        return read(value)
+
+    return real
 
 
-def _float(value: Any) -> float:
+def _single(value: int | Decimal) -> float:
     """32 bits: rounded, as the schema says."""
-    if isinstance(value, str) and value in _NO_NUMBERS:
-        return float(value)
-    if not isinstance(value, int | Decimal) or isinstance(value, bool):
-        raise _wrong(value, "float")
     try:
         (single,) = struct.unpack("<f", struct.pack("<f", float(value)))
     except OverflowError:
@@ -102,7 +93,7 @@ def _float(value: Any) -> float:
 
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise _wrong(value, "bytes")
+        raise unlike(value, "bytes")
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
@@ -124,8 +115,8 @@ _SCALARS: Mapping[str, Convert] = {
     "boolean": _boolean,
     "string": _string,
     "bytes": _bytes,
-    "float": _float,
-    "double": _double,
+    "float": _real("float", _single),
+    "double": _real("double", as_double),
 }
 
 # -- logical types -----------------------------------------------------------------------------------------------------
@@ -135,7 +126,7 @@ def _decimal(precision: int, scale: int, size: int | None) -> Convert:
     def convert(value: Any) -> bytes:
         number = exact(value)
         if number is None:
-            raise _wrong(value, "decimal")
+            raise unlike(value, "decimal")
         unscaled = _unscaled(number, scale)
         if unscaled is None or len(str(abs(unscaled))) > precision:
             raise Misfit(f"the number does not fit a decimal of {precision} digits, {scale} of them after the point")
@@ -176,21 +167,20 @@ def _uuid_bytes(value: Any) -> bytes:
 
 def _parsed_uuid(value: Any) -> UUID:
     if not isinstance(value, str):
-        raise _wrong(value, "uuid")
+        raise unlike(value, "uuid")
     try:
         return UUID(value)
     except ValueError:
         raise Misfit("the text is no UUID") from None
 
 
-def _time(read: Callable[[str], int | None], whole: Convert) -> Convert:
-    def time(value: Any) -> int:
+def _time(read: Callable[[str], int | None], number: Convert) -> Convert:
+    def time(value: Any) -> Any:
         if isinstance(value, str):
             found = read(value)
             if found is None:
                 raise Misfit("the text is no such time, or is finer than the schema's unit")
             value = found
-        number: int = whole(value)
-        return number
+        return number(value)
 
     return time

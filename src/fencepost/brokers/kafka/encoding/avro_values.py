@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fencepost.brokers.kafka.encoding.avro_scalars import scalar
 from fencepost.brokers.kafka.encoding.avro_times import TIMES
-from fencepost.brokers.kafka.encoding.payload import Misfit, kind_of
+from fencepost.brokers.kafka.encoding.payload import Misfit, kind_of, under, unlike
 
 Convert = Callable[[Any], Any]
 
@@ -82,7 +82,7 @@ class Values:
 
         def convert(value: Any) -> dict[str, Any]:
             if type(value) is not dict:
-                raise Misfit(f"{kind_of(value)} where the schema has a record")
+                raise unlike(value, "a record")
             if not (drops_unknown or value.keys() <= known):
                 raise Misfit("the schema has no such field").under(min(value.keys() - known))
             return {field.name: _of_field(field, value) for field in fields}
@@ -161,17 +161,14 @@ def _of_field(field: _Field, value: Mapping[str, Any]) -> Any:
         if field.default is _ABSENT:
             raise Misfit("it is missing").under(field.name)
         return field.default
-    try:
-        return field.convert(value[field.name])
-    except Misfit as misfit:
-        raise misfit.under(field.name) from None
+    return under(field.name, field.convert, value[field.name])
 
 
 def _array(convert: Convert) -> Convert:
     def array(value: Any) -> list[Any]:
         if type(value) is not list:
-            raise Misfit(f"{kind_of(value)} where the schema has an array")
-        return [_of_item(convert, place, item) for place, item in enumerate(value)]
+            raise unlike(value, "an array")
+        return [under(place, convert, item) for place, item in enumerate(value)]
 
     return array
 
@@ -179,23 +176,16 @@ def _array(convert: Convert) -> Convert:
 def _map(convert: Convert) -> Convert:
     def mapping(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
-            raise Misfit(f"{kind_of(value)} where the schema has a map")
-        return {key: _of_item(convert, key, item) for key, item in value.items()}
+            raise unlike(value, "a map")
+        return {key: under(key, convert, item) for key, item in value.items()}
 
     return mapping
-
-
-def _of_item(convert: Convert, place: str | int, item: Any) -> Any:
-    try:
-        return convert(item)
-    except Misfit as misfit:
-        raise misfit.under(place) from None
 
 
 def _enum(symbols: frozenset[str]) -> Convert:
     def enum(value: Any) -> str:
         if not isinstance(value, str):
-            raise Misfit(f"{kind_of(value)} where the schema has an enum")
+            raise unlike(value, "an enum")
         if value not in symbols:
             raise Misfit("the enum of the schema has no such symbol")
         return value

@@ -24,7 +24,7 @@ def _of_http(name: str) -> tuple[type[Exception], ...]:
     for library in ("httpx2", "httpx"):
         try:
             found.append(getattr(importlib.import_module(library), name))
-        except ModuleNotFoundError:
+        except ModuleNotFoundError:  # the other one is
             continue
     return tuple(found)
 

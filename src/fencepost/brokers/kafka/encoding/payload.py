@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +11,9 @@ from fencepost.message import Stored
 
 DIGITS_MAX = 4000
 """A number of more digits is nobody's data."""
+
+NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+"""Texts that both formats take for what JSON has no number for."""
 
 
 class Misfit(Exception):
@@ -75,6 +79,29 @@ def exact(value: Any) -> Decimal | None:
     except ArithmeticError:
         return None
     return number if number.is_finite() else None
+
+
+def unlike(value: object, kind: str) -> Misfit:
+    """A value of JSON is not of the kind that the schema has there."""
+    return Misfit(f"{kind_of(value)} where the schema has {kind}")
+
+
+def under(step: str | int, convert: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns; a Misfit of its leads one step further."""
+    try:
+        return convert(*arguments)
+    except Misfit as misfit:
+        raise misfit.under(step) from None
+
+
+def whole(value: Any, kind: str, limits: range) -> int:
+    """The whole number that a value of JSON is, or that its text is. Raises Misfit."""
+    number = exact(value)
+    if number is None or number != number.to_integral_value():
+        raise unlike(value, kind)
+    if not limits[0] <= number <= limits[-1]:
+        raise Misfit(f"the number is too large for {kind}")
+    return int(number)
 
 
 def as_double(value: int | Decimal) -> float:

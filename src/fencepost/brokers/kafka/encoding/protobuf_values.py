@@ -14,11 +14,10 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import ParseError
 
-from fencepost.brokers.kafka.encoding.payload import Misfit, as_double, exact, kind_of
+from fencepost.brokers.kafka.encoding.payload import NO_NUMBERS, Misfit, as_double, exact, under, unlike, whole
 
 _WELL_KNOWN = "google.protobuf."
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}\Z")
-_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _PLACE = re.compile(r'.* at "?([\w.\[\]]+?)"?\.?\Z', re.DOTALL)
 
 _WHOLE: Mapping[int, tuple[str, range]] = {
@@ -46,9 +45,9 @@ class Values:
         if kind.full_name.startswith(_WELL_KNOWN):
             return _plain(value)
         if type(value) is not dict:
-            raise _wrong(value, f"the message {kind.full_name}")
+            raise unlike(value, f"the message {kind.full_name}")
         fields = {field.json_name: field for field in kind.fields} | dict(kind.fields_by_name)
-        return {name: _under(name, self._of_field, item, fields.get(name)) for name, item in value.items()}
+        return {name: under(name, self._of_field, item, fields.get(name)) for name, item in value.items()}
 
     def _of_field(self, value: Any, field: FieldDescriptor | None) -> Any:
         if field is None:
@@ -60,20 +59,20 @@ class Values:
         inner = field.message_type
         if inner is not None and inner.GetOptions().map_entry:
             if not isinstance(value, dict):
-                raise _wrong(value, "a map")
+                raise unlike(value, "a map")
             of_values = inner.fields_by_name["value"]
-            return {key: _under(key, self._single, item, of_values) for key, item in value.items()}
+            return {key: under(key, self._single, item, of_values) for key, item in value.items()}
         if not _is_repeated(field):
             return self._single(value, field)
         if not isinstance(value, list):
-            raise _wrong(value, "a repeated field")
-        return [_under(place, self._single, item, field) for place, item in enumerate(value)]
+            raise unlike(value, "a repeated field")
+        return [under(place, self._single, item, field) for place, item in enumerate(value)]
 
     def _single(self, value: Any, field: FieldDescriptor) -> Any:
         if field.message_type is not None:
             return self.of_message(value, field.message_type)
         if field.type in _WHOLE:
-            return _whole(value, *_WHOLE[field.type])
+            return whole(value, *_WHOLE[field.type])
         return _SCALARS[field.type](value, field)
 
 
@@ -90,43 +89,30 @@ def _is_repeated(field: FieldDescriptor) -> bool:
     return known
 
 
-def _wrong(value: Any, kind: str) -> Misfit:
-    return Misfit(f"{kind_of(value)} where the schema has {kind}")
-
-
-def _whole(value: Any, name: str, limits: range) -> int:
-    number = exact(value)
-    if number is None or number != number.to_integral_value():
-        raise _wrong(value, name)
-    if not limits[0] <= number <= limits[-1]:
-        raise Misfit(f"the number is too large for {name}")
-    return int(number)
-
-
 def _real(value: Any, field: FieldDescriptor) -> Any:
-    if value in _NO_NUMBERS:
+    if value in NO_NUMBERS:
         return value
     number = exact(value)
     if number is None:
-        raise _wrong(value, "a number")
+        raise unlike(value, "a number")
     return float(number) if field.type == FieldDescriptor.TYPE_FLOAT else as_double(number)
 
 
 def _boolean(value: Any, _field: FieldDescriptor) -> bool:
     if not isinstance(value, bool):
-        raise _wrong(value, "bool")
+        raise unlike(value, "bool")
     return value
 
 
 def _string(value: Any, _field: FieldDescriptor) -> str:
     if not isinstance(value, str):
-        raise _wrong(value, "string")
+        raise unlike(value, "string")
     return value
 
 
 def _bytes(value: Any, _field: FieldDescriptor) -> str:
     if not isinstance(value, str):
-        raise _wrong(value, "bytes")
+        raise unlike(value, "bytes")
     if not _BASE64.match(value):
         raise Misfit("the text is not base64, as which bytes are written in JSON")
     return value
@@ -134,7 +120,7 @@ def _bytes(value: Any, _field: FieldDescriptor) -> str:
 
 def _enum(value: Any, field: FieldDescriptor) -> Any:
     if type(value) is not int and not isinstance(value, str):
-        raise _wrong(value, "an enum")
+        raise unlike(value, "an enum")
     if isinstance(value, str) and value not in field.enum_type.values_by_name:
         raise Misfit("the enum of the schema has no such value")
     return value
@@ -160,14 +146,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return as_double(value)
     if isinstance(value, list):
-        return [_under(place, _plain, item) for place, item in enumerate(value)]
+        return [under(place, _plain, item) for place, item in enumerate(value)]
     if isinstance(value, dict):
-        return {key: _under(key, _plain, item) for key, item in value.items()}
+        return {key: under(key, _plain, item) for key, item in value.items()}
     return value
-
-
-def _under(step: str | int, check: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return check(*arguments)
-    except Misfit as misfit:
-        raise misfit.under(step) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fencepost.errors import ConfigurationError
-from fencepost.plugins import suggestion
+from fencepost.settings import problems
+from fencepost.words import suggestion
 
 PREFIX = "schema.registry."
 """What follows is an option of confluent_kafka's SchemaRegistryClient."""
@@ -95,19 +96,8 @@ def is_ours(name: str) -> bool:
 
 def wrong(given: Mapping[str, object]) -> dict[str, ConfigurationError]:
     """What cannot be used of the settings that are ours, by name. No error repeats a secret."""
-    errors: dict[str, ConfigurationError] = {}
-
-    def attempt(name: str, check: Callable[[], object]) -> None:
-        try:
-            check()
-        except ConfigurationError as error:
-            errors[name] = error
-
-    for name, value in given.items():
-        attempt(name, partial(_check, name, value))
-    if not errors and given:
-        attempt(next(iter(given)), partial(_together, given))
-    return errors
+    errors = problems((name, partial(_check, name, value)) for name, value in given.items())
+    return errors or problems((name, partial(_together, given)) for name in [*given][:1])
 
 
 def parse(given: Mapping[str, object], timeout_s: float) -> EncoderSettings | None:
