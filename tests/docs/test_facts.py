@@ -147,7 +147,8 @@ def test_every_setting_of_mqtt_with_its_default() -> None:
     expected = {
         f.name: f"`{str(f.default).lower()}`" if isinstance(f.default, bool) else shown(f.default) for f in fields
     }
-    assert rows == {name: text if getattr(mqtt.Settings(), name) != "" else "none" for name, text in expected.items()}
+    unset = {f.name: "none" for f in fields if f.default in ("", None)}
+    assert rows == expected | unset
 
 
 def test_every_setting_of_kafka() -> None:
@@ -169,7 +170,7 @@ def test_every_setting_of_sqs_and_sns_with_its_default() -> None:
     for name, kind in (("SQS", sqs.Settings), ("SNS", sns.Settings)):
         rows = {names_in(row[0])[0]: row[1] for row in table_rows(DOCS / f"{name.lower()}.md", f"{name} setting")}
         given = {field.name: field.default for field in dataclasses.fields(kind)}
-        usual = {name: "none" if value == "" else shown(value) for name, value in given.items()}
+        usual = {name: "none" if value in ("", None) else shown(value) for name, value in given.items()}
         assert rows == usual | {"fifo": "`true`"}
     named = {names_in(row[0])[0] for row in table_rows(DOCS / "sqs.md", "SQS attribute")}
     assert named == {publishing.HEADERS, publishing.TOMBSTONE, publishing.BODY, publishing.TOPIC}

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.errors import FencepostError
 from fencepost.ports import Lane
-from fencepost.testing.brokers.publishing import check_read
+from fencepost.testing.brokers.publishing import check_read, publish_all
 from fencepost.testing.messages import message
 from fencepost.testing.on_broker import OnBroker
 from fencepost.testing.places import BrokerPlace
@@ -22,7 +22,7 @@ class HandoffRules(OnBroker):
     async def test_a_closed_handoff_publishes_nothing(self, place: BrokerPlace) -> None:
         handoff = await place.owner()
         batch = place.batch("a", "b")
-        await handoff.publish(batch)
+        await publish_all(handoff, batch)
         await handoff.close()
         await handoff.close()
         with pytest.raises(FencepostError):
@@ -45,7 +45,7 @@ class HandoffRules(OnBroker):
         with pytest.raises(FencepostError):
             await handoff.publish(place.batch("late"))
         assert await place.ids() == []
-        await (await place.owner()).publish(batch := place.batch("next"))
+        await publish_all(await place.owner(), batch := place.batch("next"))
         await check_read(place, batch)
 
     async def test_preparing_disturbs_nobody(self, place: BrokerPlace) -> None:
@@ -56,7 +56,7 @@ class HandoffRules(OnBroker):
             await standby.prepare(place.lane, [place.topic, place.new_topic()])
             await standby.prepare(place.lane)
             batch = place.batch("a", "b")
-            await handoff.publish(batch)
+            await publish_all(handoff, batch)
             published += batch
         await check_read(place, published)
 
@@ -68,13 +68,13 @@ class HandoffRules(OnBroker):
             topic = place.new_topic()
             await asyncio.gather(*[client.prepare(lane, [topic]) for client in clients])
             batch = [place.take(message(key, topic=topic)) for key in ("a", "b", None)]
-            await (await place.owner(clients[turn % 4], lane=lane)).publish(batch)
+            await publish_all(await place.owner(clients[turn % 4], lane=lane), batch)
             assert sorted(m.id for m in await place.read(topic)) == sorted(m.id for m in batch)
 
     async def test_taking_over_without_preparing_works(self, place: BrokerPlace) -> None:
         handoff = await place.owner(prepare=False)
         batch = place.batch("a")
-        await handoff.publish(batch)
+        await publish_all(handoff, batch)
         await check_read(place, batch)
 
     async def test_an_owner_can_take_over_again(self, place: BrokerPlace) -> None:
@@ -84,7 +84,7 @@ class HandoffRules(OnBroker):
         for token in (1, 2, 3):
             handoff = await place.owner(broker, token=token)
             batch = place.batch("a", "b")
-            await handoff.publish(batch)
+            await publish_all(handoff, batch)
             await handoff.close()
             published += batch
         await check_read(place, published)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencepost.ports import Delivery
-from fencepost.testing.brokers.publishing import check_read
+from fencepost.testing.brokers.publishing import check_read, publish_all
 from fencepost.testing.on_broker import OnBroker
 from fencepost.testing.places import BrokerPlace
 
@@ -16,14 +16,14 @@ class WeakerRules(OnBroker):
     async def test_a_broker_without_receipts_claims_none(self, place: BrokerPlace) -> None:
         if place.atomic:
             pytest.skip("a rule of brokers without receipts: this one is atomic and has them")
-        await (await place.owner()).publish(place.batch("a", "b"))
+        await publish_all(await place.owner(), place.batch("a", "b"))
         assert (await place.owner(token=2)).receipts.named() == set()
 
     async def test_a_deduplicating_broker_recognises_a_repeat(self, place: BrokerPlace) -> None:
         if place.capabilities.delivery is not Delivery.DEDUPLICATING:
             pytest.skip("a rule of deduplicating brokers, which this one does not claim to be")
         batch = place.batch("a", "b", "a", None)
-        await (await place.owner()).publish(batch)
+        await publish_all(await place.owner(), batch)
         again = [m._replace(in_doubt=True) for m in batch]
         outcome = await (await place.owner(token=2)).publish(again)
         assert [m.id for m in outcome.published] == [m.id for m in batch]
@@ -34,8 +34,8 @@ class WeakerRules(OnBroker):
         if place.capabilities.delivery is not Delivery.PLAIN:
             pytest.skip("a rule of plain brokers: this one never repeats a message with a mark")
         (m,) = place.batch("a")
-        await (await place.owner()).publish([m])
-        await (await place.owner(token=2)).publish([m._replace(in_doubt=True)])
+        await publish_all(await place.owner(), [m])
+        await publish_all(await place.owner(token=2), [m._replace(in_doubt=True)])
         first, second = await place.read()
         assert (first.id, first.payload) == (second.id, second.payload) == (m.id, m.payload)
         assert "possiblerepeat" not in first.attributes
