@@ -484,6 +484,39 @@ async def test_a5_plain_broker_only_rows_in_doubt_repeat_and_say_so() -> None:
     assert all(dict(d.headers)["ce_possiblerepeat"] == "true" for d in repeats)
 
 
+async def test_a5_plain_broker_a_drain_leaves_nothing_in_doubt() -> None:
+    """The marks of the next batch are written while one is published: then that batch goes too, and no further one."""
+    world = new_world(delivery="at-least-once")
+    world.commit(*[None] * 60)
+    world.server.gate.latency_s = 0.05
+    drain = asyncio.Event()
+    task = asyncio.create_task(world.owner(1, replace(FAST, batch=10), drain=drain))
+    await world.until(lambda: sum(row.message.in_doubt for row in world.database.rows) == 20)
+    drain.set()
+    await asyncio.wait_for(task, 5)
+    assert not any(row.message.in_doubt for row in world.database.rows)
+    assert len(world.published()) == 20
+    assert len(world.database.rows) == 40
+
+
+async def test_plain_broker_a_batch_is_marked_while_the_one_before_it_is_published() -> None:
+    world = new_world(delivery="at-least-once")
+    world.commit(*[None] * 30)
+    world.server.gate.latency_s = 0.05
+    marked: list[int] = []
+    in_doubt = MemorySession.in_doubt
+
+    async def counted(self: MemorySession, rows: Sequence[Stored], token: int) -> None:
+        marked.append(len(world.published()))
+        await in_doubt(self, rows, token)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(MemorySession, "in_doubt", counted)
+        async with world.owned(options=replace(FAST, batch=10)):
+            await world.drained()
+    assert marked == [0, 0, 10]
+
+
 async def test_a9_plain_broker_nothing_is_sent_that_could_outlive_the_lease() -> None:
     world = new_world(delivery="at-least-once")
     world.commit("a")

@@ -104,6 +104,7 @@ class LaneRun:
         self._circuit, self._observer, self._clock = parts.circuit, parts.observer, parts.clock
         self._backoff = Backoff(options.retry_base_s, options.retry_cap_s, parts.clock)
         self._fenced = parts.capabilities.delivery is Delivery.ATOMIC
+        self._marks = parts.capabilities.delivery is Delivery.PLAIN
         self._handoff: Handoff | None = None
         self._session: Session | None = None
         self._order = Order(self._clock, one_per_key=not self._fenced)
@@ -178,10 +179,10 @@ class LaneRun:
     async def _pump(self, session: Session, handoff: Handoff, drain: asyncio.Event) -> None:
         """Publish until ``drain`` is set or something breaks. On the way out what is in flight finishes."""
         reader = self._reader(session)
-        reading: asyncio.Future[Sequence[Stored]] | None = asyncio.ensure_future(reader.next())
+        reading: asyncio.Future[Sequence[Stored]] | None = asyncio.ensure_future(self._read(session, reader))
         settling: asyncio.Future[None] | None = None
         try:
-            while await self._first(drain, reading, settling):
+            while await self._first(drain, reading, settling) or self._is_marked(reading):
                 if settling is not None and settling.done():  # one that failed must not wait for the next batch
                     await self._on_session(settling)
                     settling = None
@@ -189,9 +190,11 @@ class LaneRun:
                     continue
                 batch = self._order.confirm(await self._on_session(reading))
                 # Where less waits than a page, reading ahead would only take early what comes while this is published.
-                reading = asyncio.ensure_future(reader.next()) if reader.more else None
+                more = reader.more and not drain.is_set()
+                reading = asyncio.ensure_future(self._read(session, reader)) if more else None
                 published = await self._publish(session, handoff, batch)
-                reading = reading or asyncio.ensure_future(reader.next())
+                if reading is None and not drain.is_set():
+                    reading = asyncio.ensure_future(self._read(session, reader))
                 if settling is not None:
                     await self._on_session(settling)
                 settling = asyncio.ensure_future(self._settle(session, published))
@@ -227,7 +230,7 @@ class LaneRun:
     async def _publish(self, session: Session, handoff: Handoff, batch: Sequence[Stored]) -> Sequence[Stored]:
         """Publish a batch as far as it goes; the messages that are at the broker and not settled yet."""
         if not self._fenced:
-            await self._enter_doubt(session, batch)
+            self._check_trust()
         sent: list[Stored] = []
         rest = batch
         while rest:
@@ -292,10 +295,21 @@ class LaneRun:
 
     # -- brokers without a fence -------------------------------------------------------------------------------------
 
-    async def _enter_doubt(self, session: Session, batch: Sequence[Stored]) -> None:
-        """Begin no publish that could outlive the lease; mark the rows, so that a repeat of them can be marked."""
-        if self._capabilities.delivery is Delivery.PLAIN:
-            await self._on_session(session.in_doubt(batch, self._own.term.token))
+    async def _read(self, session: Session, reader: Reader) -> Sequence[Stored]:
+        """The next rows that may be sent. Where a repeat is to say that it is one, they are in doubt from here on: the
+        mark is written while the batch before them is published.
+        """
+        rows = await reader.next()
+        if self._marks:
+            await session.in_doubt(rows, self._own.term.token)
+        return rows
+
+    def _is_marked(self, reading: asyncio.Future[Sequence[Stored]] | None) -> bool:
+        """A batch that has its mark is published in a drain too: its rows would come later as what they are not."""
+        return self._marks and reading is not None and reading.done()
+
+    def _check_trust(self) -> None:
+        """Begin no publish that could outlive the lease."""
         if self._own.trusted_for_s() < self._options.publish_timeout_s:
             raise LeaseLost(f"the lease of lane {self._lane.name} ends before a publish could time out")
 
