@@ -196,9 +196,12 @@ class NoAnswer(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerFenced(Event):
-    """The broker refused this relay: another one has taken the lane over."""
+    """The broker refused this relay, and ``cause`` says why: another one has taken the lane over, or what the broker
+    kept of the take-over is gone.
+    """
 
     token: int
+    cause: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

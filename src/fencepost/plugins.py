@@ -180,9 +180,8 @@ def name_of(kind: str, url: str) -> str:
     if url in ALONE:
         scheme, separator = url.rstrip(":"), ":"
     if not separator or not scheme:
-        shown = url if "@" not in url else "***"
         raise ConfigurationError(
-            f"{shown!r} is not a {kind} URL",
+            f"a text without :// is not a {kind} URL",
             remedy=f"write scheme://..., the scheme being one of {', '.join(names(kind))}",
         )
     name = scheme.partition("+")[0].lower()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from fencepost.errors import ConfigurationError
 from fencepost.settings import Settings, path, setting
+
+ESCAPES = "in a password write %2F for /, %3F for ?, %23 for #, %40 for @, %5B and %5D for [ and ]"
 
 
 def split(url: str) -> SplitResult | None:
@@ -21,17 +24,25 @@ def split(url: str) -> SplitResult | None:
         return None
 
 
-def check_password(url: str) -> None:
-    """Raise ConfigurationError where a "/", "?" or "#" of a password ends the part of the URL that names the server.
+def check_password(url: str, *, in_options: bool = False) -> None:
+    """Raise ConfigurationError where a "/", "?" or "#" of a password ends the part of the URL that names the server, or
+    a bracket hides it. ``in_options``: what is set behind the "?" may have an @ in it.
 
     The text is not repeated: it has the rest of the password in it.
     """
-    parts = urlsplit(f"//{url.partition('://')[2]}")
-    if "@" in parts.path or ("@" in f"{parts.query}{parts.fragment}" and "@" not in parts.netloc):
+    rest, _, fragment = url.partition("://")[2].partition("#")
+    rest, _, query = rest.partition("?")
+    servers, _, path = rest.partition("/")
+    names = "&".join(option.partition("=")[0] for option in query.split("&"))
+    stray = query if "@" not in servers and not in_options else names
+    if "@" in f"{path}{stray}{fragment}":
         raise ConfigurationError(
-            "an @ stands too far behind in the URL, as if the password had a / ? or # in it",
-            remedy="write %2F for /, %3F for ?, %23 for #, %40 for @",
+            "an @ stands too far behind in the URL, as if the password had a / ? or # in it", remedy=ESCAPES
         )
+    try:
+        urlsplit(f"//{servers}")
+    except ValueError:  # which repeats the text
+        raise ConfigurationError("a bracket of the URL has no other one, or no address in it", remedy=ESCAPES) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +91,19 @@ class Servers:
     @classmethod
     def _server(cls, text: str, port: int) -> tuple[str, int]:
         parts = split(f"//{text}")
-        if parts is None or not parts.hostname:
-            raise ConfigurationError(f"{text!r} is not the address of {cls.one}", remedy=cls.example)
+        if parts is None or not parts.hostname or parts.fragment:
+            raise ConfigurationError(f"{plain(text)!r} is not the address of {cls.one}", remedy=cls.example)
         return parts.hostname, parts.port or port
 
     def __str__(self) -> str:
         return ", ".join(shown(server) for server in self.servers)
+
+
+def plain(server: str) -> str:
+    """A server that cannot be one, for an error: where its port should stand may stand a password, its host missing."""
+    server = server.partition("#")[0]
+    host, colon, port = server.partition(":")
+    return server if server.startswith("[") or not colon or port.isdecimal() else f"{host}:***"
 
 
 def shown(server: tuple[str, int]) -> str:
@@ -122,10 +140,31 @@ class TlsSettings(Settings):
         """
         if not (wanted or self.tls):
             return None
-        try:
-            context = ssl.create_default_context(cafile=self.tls_ca) if self.tls_ca else trusting()
-            if self.tls_cert:
-                context.load_cert_chain(self.tls_cert, self.tls_key)
-        except OSError as error:  # an unreadable file, or one that is not PEM
-            raise ConfigurationError(f"the TLS files cannot be used: {error}", remedy="give PEM files") from error
+        if self.tls_ca:
+            with _of_files("certificates of authorities (-----BEGIN CERTIFICATE-----)", tls_ca=self.tls_ca):
+                context = ssl.create_default_context(cafile=self.tls_ca)
+        else:
+            context = trusting()
+        if self.tls_cert:
+            with _of_files(_PAIR, tls_cert=self.tls_cert, tls_key=self.tls_key):
+                context.load_cert_chain(self.tls_cert, self.tls_key, password=_nobody)
         return context
+
+
+_PAIR = "a certificate, and one with its private key, without a password"
+
+
+def _nobody() -> str:
+    """OpenSSL would ask whoever sits at the terminal, and wait."""
+    return ""
+
+
+@contextmanager
+def _of_files(wanted: str, **paths: str) -> Iterator[None]:
+    """An unreadable file, or one that is not PEM: what is raised names neither the file nor the setting."""
+    try:
+        yield
+    except OSError as error:
+        named = " and ".join(f"{setting} = {file!r}" for setting, file in paths.items())
+        remedy = f"give a readable file in PEM form with {wanted}"
+        raise ConfigurationError(f"{named} cannot be used: {error}", remedy=remedy) from error

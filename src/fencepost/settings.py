@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeGuard, TypeVar
 
 from fencepost.errors import ConfigurationError, MissingExtra
-from fencepost.words import suggestion
+from fencepost.words import as_written, suggestion
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Given:
 
     def wrong(self, wanted: str) -> ConfigurationError:
         """Why it is not usable: it must be what is ``wanted``."""
-        shown = "***" if self.is_secret else repr(self.value)
+        shown = "***" if self.is_secret else as_written(self.value)
         return ConfigurationError(f"{self.place} = {shown} is not usable", remedy=f"it must be {wanted}")
 
 

@@ -1,15 +1,31 @@
-"""How numbers are said ("1 message", "2,000 messages"), and which name somebody meant who wrote an unknown one."""
+"""How numbers are said ("1 message", "2,000 messages"), how a value is repeated, and which name somebody meant who
+wrote an unknown one.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, time
 
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun, which has an s, or es after a hissing sound, in the plural."""
     plural = f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def as_written(value: object) -> str:
+    """A value as it stands in a TOML file, for an error: true, 'text', ['a', 'b'], a number with all its digits."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name} = {as_written(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(as_written, value)) + "]"
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return repr(value)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

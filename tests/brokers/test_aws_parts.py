@@ -56,7 +56,7 @@ def test_an_address() -> None:
         ("sqs://eu-west-1/orders", "has no path"),
         ("sqs://eu-west-1/?endpiont=http://a", "did you mean 'endpoint'"),
         ("sqs://eu-west-1/?endpoint=127.0.0.1:9324", "endpoint is not the address"),
-        ("sqs://EU WEST/", "is not the URL of an SQS"),
+        ("sqs://EU WEST/", "names no region"),
     ],
 )
 def test_addresses_that_cannot_be(url: str, said: str) -> None:
@@ -79,7 +79,8 @@ def test_addresses_that_cannot_be(url: str, said: str) -> None:
         ("dot", "", "1 to 8 characters"),
         ("dot", ".", "1 to 8 characters"),
         ("account", "12", "12 digits"),
-        ("message_bytes_max", 0, "above 0"),
+        ("message_bytes_max", 0, "from 1 to 1,048,576"),
+        ("message_bytes_max", 1_048_577, "from 1 to 1,048,576"),
         ("connections", True, "above 0"),
         ("publish_s", 0, "seconds above 0"),
     ],

@@ -29,6 +29,7 @@ from fencepost.brokers.file.pipe import Pipe
 from fencepost.brokers.file.settings import Settings
 from fencepost.envelope import Format
 from fencepost.errors import (
+    AccessDenied,
     ConfigurationError,
     ConnectionLost,
     Contention,
@@ -227,6 +228,61 @@ async def test_a_folder_that_may_not_be_created(tmp_path: Path) -> None:
     async with owner(f"file://{tmp_path}/{{topic}}/x.jsonl", create=False) as handoff:
         (failure,) = (await handoff.publish(json_rows(1))).failed
         assert isinstance(failure.error, SchemaMissing)
+
+
+async def rehearsed(template: str, *, create: bool = True) -> None:
+    made = broker(BrokerOptions(url=f"file://{template}", source="/shop", create=create))
+    try:
+        await made.rehearse(Lane("shop"))  # type: ignore[attr-defined]
+    finally:
+        await made.close()
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("/dev/null", "no regular file"),
+        ("{folder}", "is a folder"),
+        ("{folder}/file/x", "would have to be a folder"),
+        ("{folder}/file/{{topic}}", "would have to be a folder"),
+        pytest.param(
+            "/proc/{{topic}}.jsonl",
+            "takes no files",
+            marks=pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="no Linux"),
+        ),
+    ],
+)
+async def test_a_place_where_nothing_can_be_written_is_told_by_the_check(
+    template: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FixError, match=said):
+        await rehearsed(template.format(folder=tmp_path))
+
+
+async def test_places_that_pass(tmp_path: Path) -> None:
+    """Nothing is made there, and nothing asked of what depends on the topic."""
+    (tmp_path / "all.jsonl").touch()
+    for name in ("all.jsonl", "new.jsonl", "a/b/{topic}.jsonl", "{topic}/x"):
+        await rehearsed(f"{tmp_path}/{name}")
+    await rehearsed(f"{tmp_path}/{{topic}}/x", create=False)
+    with pytest.raises(SchemaMissing, match="set create = true"):
+        await rehearsed(f"{tmp_path}/a/{{topic}}/x", create=False)
+    assert os.listdir(tmp_path) == ["all.jsonl"]  # noqa: PTH208 - a quick look between awaits
+
+
+@pytest.mark.parametrize("name", ["closed", "all.jsonl", "{topic}.jsonl"])
+async def test_missing_rights_are_told_by_the_check(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of a process that may do everything: who is asked is the system."""
+    (tmp_path / "all.jsonl").touch()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(AccessDenied, match="right to write"):
+        await rehearsed(f"{tmp_path}/{name}")
+
+
+async def test_a_place_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    with pytest.raises(FixError, match="too long"):
+        await rehearsed(f"{tmp_path}/{'x' * 300}")
 
 
 async def test_a_locked_file_is_waited_for(file: Path) -> None:

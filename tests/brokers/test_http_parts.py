@@ -59,6 +59,21 @@ def test_urls_that_cannot_be_called(url: str) -> None:
     assert "cret" not in str(fault)
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["hooks.example/services/T0/hush", "http://127.0.0.1:99999/services/hush", "http://[::1:80/services/hush",
+     "http://host:hush/", "ftp://host/hush", "http://host/hush it", "http://me:4711/hush@host/", "http://me:4711?hush@host/",
+     "http://me:4711#hush@host/", "http://me:pa@4711/hush@host/", "http://host/hush#hush", "http://host/hush/{x}"],
+)  # fmt: skip
+def test_nothing_of_a_url_that_cannot_be_called_is_repeated(url: str) -> None:
+    for given in ({"targets.a": url}, {"proxy": url}):
+        (error,) = refused("http://host/", given).values()
+        assert "hush" not in str(error)
+        assert "4711" not in str(error)
+    (error,) = refused(url, {}).values()
+    assert "hush" not in str(error)
+
+
 def test_settings_have_defaults_and_are_read() -> None:
     assert Settings.read({}) == Settings()
     found = Settings.read(
@@ -104,7 +119,7 @@ def test_mistakes_are_told_together_with_their_lines(tmp_path: Path) -> None:
 
 def test_a_pem_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
-    with pytest.raises(ConfigurationError, match="TLS files"):
+    with pytest.raises(ConfigurationError, match=r"tls_ca = .*ca\.pem. cannot be used"):
         plugins.load("broker", "http").broker(
             BrokerOptions(url="http://x/", source="/s", settings={"tls_ca": str(tmp_path / "ca.pem")})
         )

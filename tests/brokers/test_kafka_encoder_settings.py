@@ -107,7 +107,6 @@ def test_the_structured_format_is_refused_with_the_reason() -> None:
     "given",
     [
         {"schema.registry.basic.auth.user.info": SECRET},
-        {"schema.registry.ssl.ca.location": "/nowhere.pem"},
         {"schema.registry.ssl.key.password": SECRET},
         {"schema.registry.bearer.auth.credentials.source": SECRET, "schema.registry.bearer.auth.token": SECRET},
     ],

@@ -1,9 +1,15 @@
 """Settings: what is passed on, what is refused and why, and that no secret ever shows."""
 
+import re
+import threading
+from pathlib import Path
+
 import pytest
 
-from fencepost.brokers.kafka import broker
+from fencepost.brokers.kafka import broker, refused
+from fencepost.brokers.kafka.options import KNOWN, unusable
 from fencepost.brokers.kafka.settings import is_topic, parse
+from fencepost.config import load
 from fencepost.errors import ConfigurationError
 from fencepost.ports import BrokerOptions, Lane
 from tests.brokers.kafka_kit import options
@@ -148,3 +154,69 @@ def test_topic_names() -> None:
 def test_the_factory_checks_its_settings() -> None:
     with pytest.raises(ConfigurationError):
         broker(BrokerOptions(url=URL, source="/x", settings={"nonsense": 1}))
+
+
+REFUSED: dict[str, tuple[object, str, str]] = {
+    "compression.type": ("zip", "compression.type = 'zip'", "none, gzip, snappy, lz4 or zstd"),
+    "sasl.pasword": ("x", "no option 'sasl.pasword'", "did you mean 'sasl.password'?"),
+    "linger.ms": (999_999_999, "linger.ms = 999999999", "from 0 to 900000"),
+    "socket.keepalive.enable": ("maybe", "socket.keepalive.enable = 'maybe'", "true or false"),
+    "statistics.interval.ms": ("often", "statistics.interval.ms = 'often'", "CONFIGURATION.md"),
+    "default.topic.config": ("x", "default.topic.config = 'x'", "CONFIGURATION.md"),
+    "no.such.option": (1, "no option 'no.such.option'", "CONFIGURATION.md"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_librdkafka_does_not_take_is_told_with_its_line_in_the_users_words(name: str, tmp_path: Path) -> None:
+    """By the name that was written, before anything is connected."""
+    value, said, remedy = REFUSED[name]
+    file = tmp_path / "fencepost.toml"
+    file.write_text(
+        f'[relay]\nname = "shop"\n[database]\nurl = "memory://kafka"\n[broker]\nurl = "{URL}"\n{name} = {value!r}\n'
+    )
+    with pytest.raises(ConfigurationError) as told:
+        load(file, {})
+    assert told.value.what.startswith(f"[broker] {name} ({file} line 7): ")
+    assert said in told.value.what
+    assert remedy in told.value.remedy
+
+
+def test_no_client_is_made_to_ask_librdkafka() -> None:
+    before = threading.active_count(), len(list(Path("/proc/self/task").iterdir()))
+    assert refused(URL, {"compression.type": "zstd", "sasl.username": "u", "linger.ms": 5}) == {}
+    assert (threading.active_count(), len(list(Path("/proc/self/task").iterdir()))) == before
+
+
+def test_a_secret_that_stands_in_another_option_is_not_shown() -> None:
+    told = refused(URL, {"sasl.password": SECRET, "security.protocol": SECRET})
+    assert "security.protocol = ***" in str(told["security.protocol"])
+    assert SECRET not in str(told)
+
+
+def test_every_name_that_is_suggested_is_one_of_librdkafkas() -> None:
+    unknown = [name for name, error in unusable(dict.fromkeys(KNOWN, "?")).items() if "no option" in error.what]
+    assert unknown == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location", "ssl.crl.location"],
+)
+def test_a_file_that_is_not_there_is_named_with_its_setting(name: str, tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone.pem")
+    with pytest.raises(ConfigurationError, match=f"there is no file '{gone}', which {re.escape(name)} names"):
+        broker(options(URL, {name: gone}))
+    (tmp_path / "gone.pem").touch()
+    broker(options(URL, {name: gone}))
+
+
+def test_authorities_may_be_a_folder_or_looked_for(tmp_path: Path) -> None:
+    for place in (str(tmp_path), "probe"):
+        broker(options(URL, {"ssl.ca.location": place}))
+
+
+def test_a_file_of_the_schema_registry_that_is_not_there() -> None:
+    settings = {"encoders.*": "avro", "schema.registry.url": "http://h:1", "schema.registry.ssl.ca.location": "/gone"}
+    with pytest.raises(ConfigurationError, match=r"'/gone', which schema\.registry\.ssl\.ca\.location names"):
+        broker(options(URL, settings))

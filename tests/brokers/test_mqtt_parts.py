@@ -18,7 +18,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from fencepost import errors, plugins
-from fencepost.brokers.mqtt import refused
+from fencepost.brokers.mqtt import broker, refused
 from fencepost.brokers.mqtt.address import Address
 from fencepost.brokers.mqtt.encode import Encoder
 from fencepost.brokers.mqtt.faults import (
@@ -46,6 +46,7 @@ from fencepost.errors import (
     Unavailable,
 )
 from fencepost.message import Stored
+from fencepost.ports import BrokerOptions
 from tests.brokers.rows import row
 
 FAMILIES = (errors.FixError, errors.RetryError, errors.ParkError, errors.StopError)
@@ -82,6 +83,13 @@ def test_mistakes_in_settings_are_told_by_name(setting: str, value: object, said
     assert said in str(found[setting])
     with pytest.raises(ConfigurationError):
         Settings.read({setting: value})
+
+
+def test_a_password_needs_a_user() -> None:
+    for url, settings in (("mqtt://h", {"password": "p"}), ("mqtt://:p@h", {})):
+        with pytest.raises(ConfigurationError, match="without a user"):
+            broker(BrokerOptions(url=url, source="/shop", settings=settings))
+    broker(BrokerOptions(url="mqtt://:p@h", source="/shop", settings={"user": "u"}))
 
 
 def test_a_password_is_not_repeated() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nats import errors as library
 
 from fencepost import errors, plugins
-from fencepost.brokers.nats import wire
+from fencepost.brokers.nats import refused, wire
 from fencepost.brokers.nats.address import Address, connect_options
 from fencepost.brokers.nats.encode import Encoder
 from fencepost.brokers.nats.errors import _BY_CLASS, _BY_ERR_CODE, Refusal, from_library
@@ -69,6 +69,33 @@ def test_credentials_of_the_settings_count_more_than_those_of_the_url() -> None:
     assert connect_options(address, Settings())["password"] == "p"
     chosen = connect_options(address, Settings(token="t"))
     assert (chosen["token"], "user" in chosen, chosen["allow_reconnect"]) == ("t", False, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"user": "u", "password": "p", "token": "t"}, ["token"]),
+        ({"token": "t", "nkey_seed": "s"}, ["nkey_seed"]),
+        ({"user": "u", "credentials": "c", "nkey_seed": "s"}, ["credentials", "nkey_seed"]),
+        ({"password": "p"}, ["password"]),
+        ({"user": "u", "password": "p"}, []),
+    ],
+)
+def test_there_is_one_way_to_log_in(given: dict[str, object], wrong: list[str]) -> None:
+    assert list(refused("nats://h", given)) == wrong
+
+
+def test_servers_of_one_url_share_a_login() -> None:
+    assert Address.of("nats://u:p@a:1,nats://u:p@b:1,c").credentials == {"user": "u", "password": "p"}
+    with pytest.raises(ConfigurationError, match="several logins"):
+        Address.of("nats://u:p@a:1,nats://v:p@b:1")
+
+
+def test_a_path_is_one_of_web_sockets_only() -> None:
+    assert Address.of("wss://h/nats").servers == ("wss://h/nats",)
+    assert Address.of("nats://h:4222/").servers == ("nats://h:4222",)
+    with pytest.raises(ConfigurationError, match="has no path"):
+        Address.of("nats://h:4222/path")
 
 
 def test_settings_have_defaults_and_are_read() -> None:

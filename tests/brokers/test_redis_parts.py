@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,6 +74,23 @@ def test_a_url_that_says_cluster_needs_a_hash_tag_before_anything_is_asked() -> 
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["", "shop:"])
+def test_the_prefix_that_is_proposed_works(prefix: str) -> None:
+    """It is this broker's, not the one of an outbox in Redis."""
+    options = BrokerOptions(url="redis+cluster://host", source="/shop", settings={"prefix": prefix})
+    with pytest.raises(ConfigurationError) as told:
+        plugins.load("broker", "redis").broker(options)
+    proposed = told.value.remedy.partition('prefix = "')[2].rstrip('"')
+    assert proposed == f"{{shop}}:{prefix}"
+    plugins.load("broker", "redis").broker(replace(options, settings={"prefix": proposed}))
+
+
+@pytest.mark.parametrize("url", ["redis+cluster://", "redis+cluster:///0", "redis+cluster://:6379"])
+def test_a_cluster_without_a_host_is_not_the_one_on_this_machine(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="names no node of the cluster"):
+        plugins.load("broker", "redis").broker(BrokerOptions(url=url, source="/shop"))
 
 
 def test_keys_share_the_prefix_and_are_told_apart() -> None:

@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -163,11 +164,17 @@ def test_a_report_waits_only_for_what_passes() -> None:
 # ------------------------------------------------------------------------------------------- what may not be written to
 
 
+def leases_apart(settings: Config, url: str) -> Config:
+    """The same place under another URL, so that what is wrong with it is told of the leases, too."""
+    return replace(settings, lease=replace(settings.lease, url=url))
+
+
 async def test_a_file_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is root may write everything, so the system's answer is played here."""
     settings = await ready(config(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "orders.db")
-    report = await app.check(settings)
+    assert [f.part for f in (await app.check(settings)).findings if f.level == "error"] == ["database"]
+    report = await app.check(leases_apart(settings, f"sqlite:///{tmp_path}/./orders.db"))
     (database,), (lease,) = of(report, "database"), of(report, "lease")
     assert "read-only" in database.what
     assert lease.what.startswith("no lease can be taken or kept: ")
@@ -179,7 +186,7 @@ async def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pyt
     """The journal stands there."""
     settings = await ready(config(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name == "orders.db")
-    report = await app.check(settings)
+    report = await app.check(leases_apart(settings, f"sqlite:///{tmp_path}/./orders.db"))
     for part in ("database", "lease"):
         (finding,) = of(report, part)
         assert finding.level == "error"
@@ -218,7 +225,7 @@ async def test_a_role_that_reads_only(role: str, fresh_database: str, fresh_name
     with psycopg.connect(fresh_database, autocommit=True) as connection:
         frozen = "ALTER ROLE {} SET default_transaction_read_only = on"
         connection.execute(sql.SQL(frozen).format(sql.Identifier(fresh_name)))
-    report = await app.check(config(tmp_path, database=role))
+    report = await app.check(leases_apart(config(tmp_path, database=role), f"{role}?application_name=leases"))
     for part in ("database", "lease"):
         (finding,) = of(report, part)
         assert "read-only" in finding.what
@@ -255,3 +262,25 @@ async def test_one_message_is_not_many(tmp_path: Path) -> None:
     said = [finding.what for finding in of(await app.check(settings), "database")]
     assert said[0].endswith("connected, 1 message waiting")
     assert "1 message parked" in said
+
+
+# ------------------------------------------------------------------------------------------------------------ one cause
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [("orders.db", "these tables are missing: "), ("gone/orders.db", "there is no folder ")],
+)
+async def test_a_file_that_is_not_there_is_told_once(file: str, said: str, tmp_path: Path) -> None:
+    """The leases are in it too."""
+    report = await app.check(config(tmp_path, database=f"sqlite:///{tmp_path}/{file}"))
+    (error,) = [finding for finding in report.findings if finding.level == "error"]
+    assert error.part == "database"
+    assert said in error.what
+
+
+async def test_a_server_that_is_away_is_told_once_and_one_of_the_leases_besides(tmp_path: Path) -> None:
+    away = config(tmp_path, database=f"postgresql://u@{CLOSED}/shop")
+    assert [f.part for f in (await app.check(away)).findings if f.level == "error"] == ["database"]
+    elsewhere = replace(away, lease=replace(away.lease, url=f"postgresql://u@{CLOSED}/leases"))
+    assert [f.part for f in (await app.check(elsewhere)).findings if f.level == "error"] == ["database", "lease"]

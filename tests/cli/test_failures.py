@@ -194,7 +194,7 @@ def test_a_plugin_refuses_a_key_that_it_does_not_know(tmp_path: Path) -> None:
     ("database", "broker", "where", "errors"),
     [
         (SQLITE, "kafka://app@host", "[broker] url (fencepost.toml line 8): a Kafka URL with a user in it", 1),
-        (SQLITE, "nats://host:port", "[broker] url (fencepost.toml line 8): 'nats://host:port' is not the address", 1),
+        (SQLITE, "nats://host:port", "[broker] url (fencepost.toml line 8): 'nats://host:***' is not the address", 1),
         ("sqlite:///:memory:", NATS, "[database] url (fencepost.toml line 5): 'sqlite:///:memory:' names no file", 2),
     ],
 )

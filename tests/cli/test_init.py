@@ -1,15 +1,20 @@
 """`fencepost init` and `fencepost schema`: the first two commands of a new user."""
 
+import contextlib
+import io
 import json
+import re
 import sqlite3
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from fencepost.cli.init import BROKER, DATABASE
+from fencepost import plugins
+from fencepost.cli.init import BROKER, DATABASE, init
 from fencepost.config import load
 from fencepost.config.records import SECTIONS, rules
+from fencepost.config.secrets import withheld
 from tests.cli.process import run, run_at_once
 
 
@@ -106,3 +111,45 @@ def test_redis_needs_no_tables(redis_url: str, fresh_name: str, tmp_path: Path) 
     printed, applied = run_at_once(("schema", "print"), ("schema", "apply"), cwd=tmp_path)
     assert printed.stdout == "-- Nothing to do: redis needs no tables.\n", printed.stderr
     assert applied.stdout == "nothing to do: redis needs no tables\n", applied.stderr
+
+
+SECRET = "S3cr@t/77"
+QUOTED = "S3cr%40t%2F77"
+
+
+@pytest.mark.parametrize(
+    ("option", "url", "variable", "needed"),
+    [
+        ("--broker", f"nats://u:{QUOTED}@h:4222", "BROKER_PASSWORD", SECRET),
+        ("--broker", f"nats://{QUOTED}@h:4222", "BROKER_TOKEN", SECRET),
+        ("--broker", "https://h/services/S3cr", "BROKER_PATH", "services/S3cr"),
+        ("--database", f"postgresql://app:{QUOTED}@db/shop", "DB_PASSWORD", SECRET),
+        ("--database", "postgresql://app@db/shop?sslpassword=S3cr", "DB_SSLPASSWORD", "S3cr"),
+    ],
+)
+def test_init_writes_no_secret(option: str, url: str, variable: str, needed: str, tmp_path: Path) -> None:
+    """It says what to do instead, and with that the URL is the one that was given."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        given = {"database": DATABASE, "broker": BROKER} | {option.removeprefix("--"): url}
+        init(tmp_path / "fencepost.toml", name="shop", force=False, **given)
+    assert "S3cr" not in (tmp_path / "fencepost.toml").read_text()
+    assert f"set the environment variable {variable} " in said.getvalue()
+    assert "S3cr" not in said.getvalue()
+    config = load(tmp_path / "fencepost.toml", {variable: needed})
+    assert (config.database if option == "--database" else config.broker).url == url
+
+
+def test_several_servers_may_have_several_passwords() -> None:
+    url, variables = withheld("nats://a:one@h1,nats://b:two@h2,nats://c:one@h3", "BROKER", show_user=False)
+    assert url == "nats://a:${BROKER_PASSWORD}@h1,nats://b:${BROKER_PASSWORD_2}@h2,nats://c:${BROKER_PASSWORD}@h3"
+    assert variables == {"BROKER_PASSWORD": "one", "BROKER_PASSWORD_2": "two"}
+
+
+@pytest.mark.parametrize("kind", ["database", "broker"])
+def test_the_file_lists_every_plug_in(kind: str, tmp_path: Path) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        init(tmp_path / "fencepost.toml", name="shop", database=DATABASE, broker=BROKER, force=False)
+    section = (tmp_path / "fencepost.toml").read_text().partition(f"[{kind}]")[2].partition("\n[")[0]
+    schemes = [*re.findall(r"([a-z+-]+)://", section), "stdout"]
+    listed = {plugins.name_of(kind, f"{scheme.removesuffix('+')}://x") for scheme in schemes}
+    assert set(plugins.names(kind)) - {"memory"} <= listed

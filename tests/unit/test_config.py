@@ -132,7 +132,10 @@ def test_variables_in_values(tmp_path: Path) -> None:
     [
         ("batchsize = 10", "relay", ("unknown key [relay] batchsize", "line 10", "did you mean 'batch'")),
         ('batch = "10"', "relay", ("[relay] batch", "line 10", "is '10'", "a whole number")),
-        ("batch = true", "relay", ("[relay] batch", "is True", "a whole number")),
+        ("batch = true", "relay", ("[relay] batch", "is true", "a whole number")),
+        ("batch = 99999999999999999999", "relay", ("is 99999999999999999999", "from 1 to 100_000")),
+        ("ttl_s = 99999", "lease", ("is 99999:", "from 0.5 to 3_600")),
+        ("header_map = {b = true}", "broker", ("[broker] header_map.b", "is true", "a header's name")),
         ("batch = 0", "relay", ("[relay] batch", "is 0", "from 1 to")),
         ("poll_s = nan", "relay", ("[relay] poll_s", "is nan", "a number")),
         ("poll_s = inf", "relay", ("[relay] poll_s", "is inf", "a number")),
@@ -196,6 +199,12 @@ def test_h4_wrong_file(tmp_path: Path, text: str, expected: tuple[str, ...]) -> 
         ({"FENCEPOST_RELAY__BACH": "1"}, ("unknown key [relay] bach", "FENCEPOST_RELAY__BACH", "did you mean 'batch'")),
         ({"FENCEPOST_RELLAY__BATCH": "1"}, ("unknown section [rellay]", "did you mean 'relay'")),
         ({"FENCEPOST_DATABASE_URL": "x"}, ("FENCEPOST_DATABASE_URL", "did you mean FENCEPOST_DATABASE__URL")),
+        ({"FENCEPOST_BROKER": "x"}, ("FENCEPOST_BROKER means nothing", "did you mean FENCEPOST_BROKER__URL?")),
+        ({"FENCEPOST_RELAY": "x"}, ("FENCEPOST_RELAY means nothing", "did you mean FENCEPOST_RELAY__NAME?")),
+        ({"FENCEPOST_BROKER__": "x"}, ("FENCEPOST_BROKER__ means nothing", "did you mean FENCEPOST_BROKER__URL?")),
+        ({"FENCEPOST_BROKERS": "x"}, ("FENCEPOST_BROKERS means", "did you mean FENCEPOST_BROKERS__NAME__URL?")),
+        ({"FENCEPOST_BROKERS__B": "x"}, ("FENCEPOST_BROKERS__B means", "did you mean FENCEPOST_BROKERS__B__URL?")),
+        ({"FENCEPOST_ROUTES__R": "x"}, ("FENCEPOST_ROUTES__R means", "did you mean FENCEPOST_ROUTES__R__")),
         ({"FENCEPOST_RELAY__BATCH": "ten"}, ("[relay] batch", "FENCEPOST_RELAY__BATCH", "'ten'", "a whole number")),
         ({"FENCEPOST_RELAY__BATCH": "1_0"}, ("[relay] batch", "a whole number")),
         ({"FENCEPOST_RELAY__POLL_S": "soon"}, ("[relay] poll_s", "a number")),
@@ -305,11 +314,18 @@ def test_mask_url(url: str, shown: str) -> None:
 
 def test_mask_url_of_a_token() -> None:
     assert mask_url("nats://t0ken@host:4222", show_user=False) == "nats://***@host:4222"
+    assert mask_url("https://host:1/services/t0ken?sig=t0ken", show_user=False) == "https://host:1/***"
+    assert mask_url("https://host/", show_user=False) == "https://host/"
+
+
+def test_a_token_of_any_broker_is_masked(tmp_path: Path) -> None:
+    more = '[brokers.other]\nurl = "nats://t0ken@h"\n[routes.other]\ntopics = "o"\nbroker = "other"\n'
+    assert masked(read(tmp_path, MINIMAL + more))["brokers.other"]["url"] == "nats://***@h"
 
 
 def test_masked_and_scrubbed(tmp_path: Path) -> None:
     text = MINIMAL.replace("sqlite:///orders.db", "postgresql://app:${PW}@db/shop").replace("127.0.0.1", "t0ken77@h")
-    text += 'password = "s3cret-word"\nuser = "app"\nnkey_seed = "seed.txt"\n'
+    text += 'password = "s3cret-word"\nuser = "app"\n'
     config = read(tmp_path, text, {"PW": "hunter/22"})
     shown = masked(config)
     assert shown["database"]["url"] == "postgresql://app:***@db/shop"
@@ -318,6 +334,25 @@ def test_masked_and_scrubbed(tmp_path: Path) -> None:
     assert shown["broker"]["user"] == "app"
     said = "login hunter/22 or hunter%2F22 with s3cret-word and t0ken77 refused for app; unhunter/22ed"
     assert scrubber(config)(said) == "login *** or *** with *** and *** refused for app; unhunter/22ed"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_shown"),
+    [
+        ("credentials", "/nope/x.creds", True),
+        ("credentials", "x.creds", True),
+        ("nkey_seed", "keys/seed.txt", True),
+        ("nkey_seed", "SUAMK2FG4MI6UE3ACF3FK3OIQBCEIEZV7NSWFFEW63UXMRLFM2XLAXK4GY", False),
+        ("credentials", "-----BEGIN NATS USER JWT-----/x", False),
+        ("credentials", "eyJ0eXAiOiJKV1QifQ.eyJqdGkiOiJX.SGkgdGhlcmUh1234", False),
+        ("token", "/nope/x.creds", False),
+    ],
+)
+def test_the_path_of_a_file_with_secrets_is_none(name: str, value: str, is_shown: bool, tmp_path: Path) -> None:
+    config = read(tmp_path, f'{MINIMAL}{name} = "{value}"\n')
+    said = f"there is no file {value!r}, which {name} names"
+    assert scrubber(config)(said) == (said if is_shown else said.replace(value, "***"))
+    assert masked(config)["broker"][name] == (value if is_shown else "***")
 
 
 @pytest.mark.parametrize(

@@ -195,8 +195,16 @@ def test_the_summary_of_one_message() -> None:
     assert lines(stream)[0]["text"] == "orders.0: published 1 message in 1 batch"
 
 
+def test_a_fence_is_told_with_its_cause() -> None:
+    """Not as another relay that has taken over: what a broker kept may just be gone."""
+    stream, observer, _ = told()
+    observer(events.OwnerFenced(lane="orders.0", token=7, cause="the keys of lane orders.0 are gone"))
+    (line,) = lines(stream)
+    assert line["text"] == "orders.0: fenced, term 7 stops at once: the keys of lane orders.0 are gone"
+
+
 def fenced(observer: LogObserver, token: int, then: int) -> None:
-    observer(events.OwnerFenced(lane="orders.0", token=token))
+    observer(events.OwnerFenced(lane="orders.0", token=token, cause="another owner"))
     observer(events.LeaseEnded(lane="orders.0", owner="me", token=token, reason="released"))
     observer(events.LeaseAcquired(lane="orders.0", owner="me", token=then, early=False))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.words import counted, suggestion
+from fencepost.words import as_written, counted, suggestion
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,20 @@ from fencepost.words import counted, suggestion
 )
 def test_a_number_and_its_noun(number: int, noun: str, said: str) -> None:
     assert counted(number, noun) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (True, "true"),
+        (10**20, "100000000000000000000"),
+        ("a", "'a'"),
+        (["a", False], "['a', false]"),
+        ({"a": 1}, "{a = 1}"),
+    ],
+)
+def test_a_value_is_repeated_as_it_was_written(value: object, said: str) -> None:
+    assert as_written(value) == said
 
 
 def test_the_nearest_name_is_suggested() -> None:

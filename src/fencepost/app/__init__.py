@@ -20,11 +20,12 @@ from fencepost.app.embedding import Running, relaying
 from fencepost.app.findings import Finding
 from fencepost.app.parked import WorkedOff, parked, work_off_parked
 from fencepost.app.purging import purge, purgeable
-from fencepost.app.status import Monitor, StatusReport, status
+from fencepost.app.status import Given, Monitor, StatusReport, status
 
 __all__ = [
     "CheckReport",
     "Finding",
+    "Given",
     "Monitor",
     "Parts",
     "Running",

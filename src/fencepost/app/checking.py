@@ -75,6 +75,8 @@ async def check(config: Config) -> CheckReport:
     database, lease, (broker, capabilities) = await asyncio.gather(
         _guarded("database", lambda: _database(config)), _guarded("lease", lambda: _lease(config)), _brokers(config)
     )
+    if config.lease_url == config.database.url:
+        lease = _besides_the_same(database, lease)
     stopped = any(finding.level == "error" for finding in (*database, *lease))
     delivery = _delivery(config, capabilities, stopped=stopped) if capabilities else []
     findings = (*database, *lease, *broker, *delivery)
@@ -86,6 +88,14 @@ async def check(config: Config) -> CheckReport:
         delivery_in_force=None if refused else possible,
         delivery_reason=_reason(config, capabilities),
     )
+
+
+def _besides_the_same(database: Sequence[Finding], lease: Sequence[Finding]) -> list[Finding]:
+    """The lease's findings without errors that have the database's cause: a server that is away, tables that are not
+    there, of which the database's finding names all.
+    """
+    told = {finding.remedy for finding in database if finding.level == "error"}
+    return [f for f in lease if not (told and f.level == "error" and (f.remedy in told or _MAKES_TABLES in f.remedy))]
 
 
 async def _guarded(part: str, look: Callable[[], Awaitable[list[Finding]]]) -> list[Finding]:
@@ -130,7 +140,7 @@ async def _besides(source: Source) -> list[Finding]:
     try:
         session = await source.connect()
     except FencepostError as error:
-        return [] if isinstance(error, SchemaMissing) and _MAKES_TABLES in error.remedy else [failed("database", error)]
+        return [] if _MAKES_TABLES in error.remedy else [failed("database", error)]
     await session.close()
     return []
 

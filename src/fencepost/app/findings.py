@@ -12,8 +12,9 @@ Level = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``part`` is "database", "lease", "broker" or "delivery"; ``remedy`` is "" where nothing need be done, or where
-    nothing is known. ``passes``: an error for whose end a relay waits, trying again; others end it at its start.
+    """``part`` is "database", "lease", "broker", "delivery", or the section of a further broker ("brokers.archive");
+    ``remedy`` is "" where nothing need be done, or where nothing is known. ``passes``: an error for whose end a relay
+    waits, trying again; others end it at its start.
     """
 
     part: str

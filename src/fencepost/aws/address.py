@@ -129,14 +129,15 @@ def address_of(url: str) -> Address:
 
 
 def _split(kind: type[Server], port: str, url: str, shape: str) -> SplitResult:
-    parts, what = urlsplit(url), f"the URL of {kind.one}"
-    if "@" in parts.netloc:
+    what = f"the URL of {kind.one}"
+    if "@" in url.partition("?")[0]:
         raise ConfigurationError(
             f"{what} has credentials in it",
             remedy="leave them out: they are found in the environment, in ~/.aws, or from the machine's role",
         )
-    if name_of(port, url) != kind.service or not _REGION.match(parts.netloc):
-        raise ConfigurationError(f"{url!r} is not {what}", remedy=f"write {shape}")
+    parts = split(url)
+    if name_of(port, url) != kind.service or parts is None or not _REGION.match(parts.netloc):
+        raise ConfigurationError(f"{what} names no region", remedy=f"write {shape}")
     return parts
 
 

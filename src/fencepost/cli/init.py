@@ -9,6 +9,7 @@ from pathlib import Path
 from fencepost.cli import output
 from fencepost.config.entries import Entry
 from fencepost.config.records import NAME, rules
+from fencepost.config.secrets import withheld
 from fencepost.config.values import checked
 from fencepost.errors import ConfigurationError
 
@@ -61,6 +62,8 @@ url = {database}
 #   nats://host:4222          JetStream; exactly-once from server 2.12.1 on
 #   kafka://host:9092         exactly-once; readers use isolation.level=read_committed
 #   redis://host:6379/0       streams; exactly-once, as far as the server keeps what it was given
+#   amqp://user:${{BROKER_PASSWORD}}@host:5672/vhost   RabbitMQ; at least once   amqps://... with TLS
+#   mqtt://host:1883          at least once (QoS 1)   mqtts://... with TLS
 #   inbox+postgresql://...    a table of the consumer's database (also inbox+mariadb, inbox+sqlite); exactly-once
 #   sqs://eu-west-1/   sns://eu-west-1/   Amazon's; credentials as for dynamodb; a repeat is recognised for 5 minutes
 #   https://host/{{topic}}      webhooks; at least once
@@ -90,6 +93,8 @@ def init(file: Path, *, name: str | None, database: str, broker: str, force: boo
     for section, key, value in (("relay", "name", chosen), ("database", "url", database), ("broker", "url", broker)):
         option = "--name" if key == "name" else f"--{section}"
         checked(Entry(section, key, value, option), rules(section)[key], value)
+    database, of_database = withheld(database, "DB", show_user=True)
+    broker, of_broker = withheld(broker, "BROKER", show_user=False)
     text = _TEMPLATE.format(name=_toml(chosen), bare_name=chosen, database=_toml(database), broker=_toml(broker))
     try:
         with file.open("w" if force else "x", encoding="utf-8") as opened:
@@ -99,6 +104,8 @@ def init(file: Path, *, name: str | None, database: str, broker: str, force: boo
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
     output.line(f"wrote {file}")
+    for variable in (*of_database, *of_broker):
+        output.line(f"it has no secret in it: set the environment variable {variable} to what stood there in the URL")
     output.line("next: fencepost schema apply, fencepost check, fencepost relay")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ def status(file: Path | None, *, watch: bool, every_s: float, as_json: bool) -> 
         return
     found = asyncio.run(app.status(config))
     if as_json:
-        output.json_line(found)
+        output.json_line(_record(found))
     elif output.on_terminal():
         output.console().print(_table(found))
     else:
@@ -58,11 +59,17 @@ def _screen(as_json: bool) -> Any:
 
 def _update(found: app.StatusReport, screen: Any, *, as_json: bool) -> None:
     if as_json:
-        output.json_line(found)
+        output.json_line(_record(found))
     elif screen is None:
         output.line("  ".join(f"{name} {value}" for name, value in _rows(found)))
     else:
         screen.update(_table(found), refresh=True)
+
+
+def _record(found: app.StatusReport) -> dict[str, Any]:
+    """``brokers`` only where there are several."""
+    shown = dataclasses.asdict(found)
+    return shown if found.brokers else {name: value for name, value in shown.items() if name != "brokers"}
 
 
 def _table(found: app.StatusReport) -> Table:
@@ -90,7 +97,13 @@ def _rows(found: app.StatusReport) -> list[tuple[str, str]]:
     ]
     if found.delivery_reason:
         rows.append(("why", found.delivery_reason))
+    rows += [row for name, given in found.brokers.items() for row in _of_another(name, given)]
     return rows + [(f"{p.part} problem", MANNER.scrub(f"{p.what}; {p.remedy}".rstrip("; "))) for p in found.problems]
+
+
+def _of_another(name: str, given: app.Given) -> list[tuple[str, str]]:
+    why = [(f"why {name}", given.delivery_reason)] if given.delivery_reason else []
+    return [(f"delivery {name}", given.delivery or "unknown"), *why]
 
 
 def _lease(found: app.StatusReport) -> str:

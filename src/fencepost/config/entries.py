@@ -126,13 +126,24 @@ def from_environment(env: Mapping[str, str]) -> tuple[list[Entry], list[Configur
         if separator and section in NAMED:
             name_of_one, separator, rest = rest.partition("__")
             section = f"{section}.{name_of_one}"
-        if separator:
+        if separator and rest:
             entries.append(_from_variable(name, section, rest.replace("__", "."), value))
-        elif intended := _INTENDED.get(section):
+        elif intended := _intended(section):
             errors.append(
                 ConfigurationError(f"environment variable {name} means nothing", remedy=f"did you mean {intended}?")
             )
     return entries, errors
+
+
+def _intended(section: str) -> str | None:
+    """What a variable without a key was meant to be, as far as that is known."""
+    family, dot, name = section.partition(".")
+    if family in NAMED:
+        key = next(iter(rules(f"{family}.x")))
+        return f"{ENV_PREFIX}{family}__{name if dot else 'name'}__{key}".upper()
+    if section in SECTIONS:
+        return f"{ENV_PREFIX}{section}__{next(iter(rules(section)))}".upper()
+    return _INTENDED.get(section)
 
 
 # Only exact slips of a known name are refused: an orchestrator adds variables of its own, such as FENCEPOST_RELAY_PORT.

@@ -22,7 +22,7 @@ from fencepost.config.records import (
     required,
     rules,
 )
-from fencepost.config.secrets import MASK, looks_secret
+from fencepost.config.secrets import MASK, is_secret
 from fencepost.config.values import checked, expanded
 from fencepost.errors import ConfigurationError
 from fencepost.existing import problems
@@ -226,7 +226,7 @@ def _refused(sections: _Sections, entries: Iterable[Entry]) -> list[Configuratio
 
 def _placed(entry: Entry, value: object, error: ConfigurationError) -> ConfigurationError:
     what = error.what
-    if looks_secret(entry.key):
+    if is_secret(entry.key, value):
         what = what.replace(repr(value), MASK)
     return ConfigurationError(f"{entry.where}: {what}", remedy=error.remedy)
 

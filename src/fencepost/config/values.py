@@ -10,9 +10,9 @@ from urllib.parse import quote
 from fencepost import plugins
 from fencepost.config.entries import Entry
 from fencepost.config.records import Rule
-from fencepost.config.secrets import looks_secret
+from fencepost.config.secrets import is_secret
 from fencepost.errors import ConfigurationError
-from fencepost.words import suggestion
+from fencepost.words import as_written, suggestion
 
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
@@ -60,11 +60,12 @@ def checked(entry: Entry, rule: Rule | None, value: object) -> object:
         return value
     if rule.table:
         return _in_table(entry, rule, value)
-    value = _of_kind(entry, rule, value)
+    given, value = value, _of_kind(entry, rule, value)
     if isinstance(value, str):
         _check_text(entry, rule, value)
     elif isinstance(value, int | float) and not rule.low <= value <= rule.high:
-        raise ConfigurationError(f"{entry.where} is {value:g}", remedy=f"it must be from {rule.low:g} to {rule.high:g}")
+        limits = f"from {_number(rule.low)} to {_number(rule.high)}"
+        raise ConfigurationError(f"{entry.where} is {_shown(entry, given)}", remedy=f"it must be {limits}")
     return value
 
 
@@ -123,9 +124,14 @@ def _check_url(entry: Entry, kind: str, url: str) -> None:
         )
 
 
+def _number(limit: float) -> str:
+    """Every digit, in groups as TOML takes them: 1_000_000."""
+    return f"{int(limit):_}" if limit == int(limit) else f"{limit:g}"
+
+
 def _shown(entry: Entry, value: object) -> str:
     """A wrong value for an error: never that of a key that looks secret, never a long one."""
-    if looks_secret(entry.key) or (isinstance(value, str) and "://" in value):
+    if is_secret(entry.key, value) or (isinstance(value, str) and "://" in value):
         return f"a {type(value).__name__}"
-    text = repr(value)
+    text = as_written(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

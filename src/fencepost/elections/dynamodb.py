@@ -24,6 +24,7 @@ from fencepost.aws.faults import APPLY, ERRORS, code_of, fault_of
 from fencepost.errors import AccessDenied, ConfigurationError, FixError, SchemaMissing, Unavailable
 from fencepost.message import microseconds
 from fencepost.ports import Holder, LeaseOptions, Term
+from fencepost.words import as_written
 
 LOOK_EVERY_S = 0.4
 """How often a candidate looks, unless its settings say otherwise."""
@@ -268,7 +269,9 @@ def _look_every_s(settings: Mapping[str, object]) -> float:
         raise ConfigurationError(f"leases in DynamoDB have no setting {unknown[0]!r}", remedy="they have look_every_s")
     value = settings.get("look_every_s", LOOK_EVERY_S)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.05 <= value <= 60:
-        raise ConfigurationError(f"look_every_s = {value!r}", remedy="it is a number of seconds from 0.05 to 60")
+        raise ConfigurationError(
+            f"look_every_s = {as_written(value)}", remedy="it is a number of seconds from 0.05 to 60"
+        )
     return float(value)
 
 

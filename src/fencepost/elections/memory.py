@@ -16,6 +16,7 @@ from fencepost import gate
 from fencepost.clock import SYSTEM_CLOCK, Clock
 from fencepost.errors import ConfigurationError, DeadlineExceeded, Unavailable
 from fencepost.ports import Holder, LeaseOptions, Term
+from fencepost.words import as_written
 
 _GRAIN_S = 0.001  # no wait is shorter: a difference of two times may be too small to be added to either of them
 
@@ -226,5 +227,5 @@ def _wants_evidence(settings: Mapping[str, object]) -> bool:
         )
     value = settings.get("session_evidence", "auto")
     if value not in {"auto", "off"}:
-        raise ConfigurationError(f"session_evidence = {value!r}", remedy='write "auto" or "off"')
+        raise ConfigurationError(f"session_evidence = {as_written(value)}", remedy='write "auto" or "off"')
     return value == "auto"

@@ -21,6 +21,7 @@ from fencepost.elections.redis_link import LeaseLinks
 from fencepost.errors import AccessDenied, ConfigurationError, RetryError
 from fencepost.ports import Holder, LeaseOptions, Term
 from fencepost.resp.script import Script
+from fencepost.words import as_written
 
 _LOOK_EVERY_S = (1.05, 1.15)  # less than one question per second of each who stands by
 
@@ -218,7 +219,7 @@ def refused(url: str, settings: Mapping[str, object]) -> Mapping[str, Configurat
         if name != "session_evidence":
             found[name] = ConfigurationError(f"{name!r} is unknown", remedy="leases in Redis have session_evidence")
         elif value not in {"auto", "off"}:
-            found[name] = ConfigurationError(f"session_evidence = {value!r}", remedy='write "auto" or "off"')
+            found[name] = ConfigurationError(f"session_evidence = {as_written(value)}", remedy='write "auto" or "off"')
     return found
 
 

@@ -19,6 +19,7 @@ from fencepost.sql.faults import APPLY, READ_ONLY, fault_of
 from fencepost.sql.link import Wire
 from fencepost.sql.sessions import AdvisoryLocks, FileLocks, NoEvidence, SessionEvidence, files_can_be_locked
 from fencepost.sql.tables import tables
+from fencepost.words import as_written
 
 Ring = Callable[[str | None], None]
 
@@ -201,5 +202,5 @@ def wants_evidence(settings: Mapping[str, object]) -> bool:
         raise ConfigurationError(f"the SQL lease store has no setting {unknown[0]!r}", remedy="it has session_evidence")
     value = settings.get("session_evidence", "auto")
     if value not in {"auto", "off"}:
-        raise ConfigurationError(f"session_evidence = {value!r}", remedy='write "auto" or "off"')
+        raise ConfigurationError(f"session_evidence = {as_written(value)}", remedy='write "auto" or "off"')
     return value == "auto"

@@ -92,9 +92,7 @@ _LINES: dict[type[events.Event], _Line] = {
     ),
     events.TopicResumed: _Line(logging.INFO, "topic_resumed", "messages for {topic} go again after {held_s:.1f} s"),
     events.NoAnswer: _Line(logging.WARNING, "no_answer", "no answer for {waited_s:.0f} s while {doing}, still waiting"),
-    events.OwnerFenced: _Line(
-        logging.WARNING, "owner_fenced", "fenced: another relay has taken over, term {token} stops at once"
-    ),
+    events.OwnerFenced: _Line(logging.WARNING, "owner_fenced", "fenced, term {token} stops at once: {cause}"),
 }
 
 _REASONS = {

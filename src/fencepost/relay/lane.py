@@ -262,8 +262,8 @@ class LaneRun:
         except TimeoutError:
             await self._drop_handoff()
             raise DeadlineExceeded(f"a publish took longer than {self._options.publish_timeout_s:g} s") from None
-        except Fenced:
-            self._observer(OwnerFenced(lane=self._lane.name, token=self._own.term.token))
+        except Fenced as error:
+            self._observer(OwnerFenced(lane=self._lane.name, token=self._own.term.token, cause=str(error)))
             raise
         except FencepostError:
             await self._drop_handoff()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from redis.asyncio.connection import Connection, parse_url
 from redis.asyncio.retry import Retry
@@ -18,7 +18,7 @@ from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
 
 from fencepost.errors import ConfigurationError, Unavailable
-from fencepost.servers import check_password, split
+from fencepost.servers import check_password, plain, split
 from fencepost.words import suggestion
 
 _FORMS = "write redis://user@host:port/0, rediss:// for TLS, or redis+sentinel://host:port,host:port/name"
@@ -84,7 +84,10 @@ def address_of(url: str, client_name: str = "fencepost") -> Address:
     if scheme in _SENTINELS:
         return _through_sentinel(_SENTINELS[scheme], rest, client_name)
     parts = urlsplit(f"{_SCHEMES[scheme]}://{rest}")
+    _check_port(parts)
     host = parts.netloc.rpartition("@")[2] or "localhost"
+    if scheme == "redis+cluster" and not parts.hostname:
+        raise ConfigurationError("the URL names no node of the cluster", remedy="write redis+cluster://host:port")
     _check_database(parts.path.strip("/"))
     place = f"Redis {host}{parts.path.rstrip('/')}"
     return Address(place, _arguments(parts.geturl(), client_name), clustered=scheme == "redis+cluster")
@@ -107,8 +110,18 @@ def _through_sentinel(scheme: str, rest: str, client_name: str) -> Address:
 def _node(text: str) -> Node:
     parts = split(f"//{text}")
     if parts is None or not parts.hostname:
-        raise ConfigurationError(f"{text!r} is not host:port", remedy=_FORMS)
+        raise ConfigurationError(f"{plain(text)!r} is not host:port", remedy=_FORMS)
     return parts.hostname, parts.port or 26379
+
+
+def _check_port(parts: SplitResult) -> None:
+    """What stands there may be a password whose host is missing: it is not repeated."""
+    try:
+        usable = parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigurationError("what stands behind the host in the URL is no port", remedy=_FORMS)
 
 
 def _check_database(text: str) -> None:

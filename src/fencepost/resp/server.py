@@ -96,9 +96,10 @@ def is_tagged(prefix: str) -> bool:
 
 def untagged(prefix: str, place: str) -> ConfigurationError:
     """What is wrong with a prefix without a hash tag in a cluster."""
+    whose = f"with the prefix {prefix!r}" if prefix else "without a prefix"
     return ConfigurationError(
-        f"{place} is a cluster, and the keys of the prefix {prefix!r} would be spread over it",
-        remedy='put a hash tag into the prefix, the one of your business keys: prefix = "{shop}:fencepost:"',
+        f"{place} is a cluster, and keys {whose} would be spread over it",
+        remedy=f'begin the prefix with a hash tag, the one of your business keys: prefix = "{{shop}}:{prefix}"',
     )
 
 

@@ -8,16 +8,19 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from fencepost.errors import ConfigurationError
+from fencepost.servers import ESCAPES, check_password
 from fencepost.words import meant, suggestion
 
 PORT_MAX = 65_535
 
 
 def check_ports(url: str) -> None:
-    """Raise ConfigurationError where a port of postgresql://user@host:port,host:port/... is no number.
+    """Raise ConfigurationError where a port of postgresql://user@host:port,host:port/... is no number, or where a
+    password ends before its end.
 
     The text is not repeated: of a password with a "/" in it, it would be the beginning.
     """
+    check_password(url, in_options=True)
     servers = url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")[2]
     for server in servers.split(","):
         _, colon, port = server.rpartition("]")[2].partition(":")
@@ -26,6 +29,18 @@ def check_ports(url: str) -> None:
                 "what stands behind the host in the URL is no port",
                 remedy="write postgresql://user@host:5432/database; in a password %2F is /, %3F is ?, %40 is @",
             )
+
+
+def check_login(url: str) -> None:
+    """Raise ConfigurationError where a password ends before its end, as SQLAlchemy reads URLs: at an @ in it.
+
+    The text is not repeated: it has the rest of the password in it.
+    """
+    login, at, rest = url.partition("://")[2].partition("@")
+    where, _, query = rest.partition("?")
+    names = "&".join(option.partition("=")[0] for option in query.split("&"))
+    if at and ":" in login.partition("/")[0] and "@" in f"{where}{names}":
+        raise ConfigurationError("the URL has one @ too many, as if the password had it in it", remedy=ESCAPES)
 
 
 def check_options(given: Iterable[str], known: Collection[str]) -> None:
@@ -40,11 +55,11 @@ def file_in(url: str) -> str:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
-        raise ConfigurationError(f"{url!r} is not the URL of a SQLite file", remedy="write sqlite:///PATH") from error
+        raise ConfigurationError("the URL is not that of a SQLite file", remedy="write sqlite:///PATH") from error
     if parsed.host:
-        name = f"{parsed.host}/{parsed.database or ''}"
+        name = f"{parsed.host}/{parsed.database or ''}" if "@" not in url else "PATH"
         raise ConfigurationError(
-            f"{url!r} names the host {parsed.host!r}, and SQLite has none",
+            "the URL names a host, and SQLite has none",
             remedy=f"write three slashes: sqlite:///{name}; four for a path from the root: sqlite:////{name}",
         )
     return parsed.database or ""

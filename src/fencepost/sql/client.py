@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import re
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -26,6 +26,7 @@ from fencepost.sql.mariadb_address import connect_arguments, place_of
 from fencepost.sql.other import KINDS
 from fencepost.sql.other_engine import engine_in, place_in
 from fencepost.sql.postgresql_address import dsn_of
+from fencepost.sql.sqlite_opening import opened
 
 _BUSY_SHARE = 0.8
 """Of the deadline: so that SQLite says first that it is busy."""
@@ -51,7 +52,7 @@ class PostgresqlClient:
         self._dsn = dsn_of(url)
         self._timeout_s = timeout_s
         self._last: Any = None
-        self.place = re.sub(r"//([^:/@]*):[^@/]*@", r"//\1:***@", self._dsn).partition("?")[0]
+        self.place = _without_password(self._dsn)
         self.engine = create_async_engine(
             "postgresql+asyncpg://",
             **OWN_POOL,
@@ -110,7 +111,7 @@ class SqliteClient:
 
     def __init__(self, url: str, timeout_s: float, *, create: bool = False) -> None:
         """Raises ConfigurationError, or MissingExtra."""
-        library("aiosqlite", "sqlite")
+        driver = library("aiosqlite", "sqlite")
         self.path = _file(url)
         self.place = f"sqlite:///{self.path}"
         query = {"mode": "rwc" if create else "rw", "uri": "true"}
@@ -118,7 +119,7 @@ class SqliteClient:
             URL.create("sqlite+aiosqlite", database=f"file:{quote(str(self.path))}", query=query),
             **OWN_POOL,
             isolation_level="AUTOCOMMIT",
-            connect_args={"timeout": timeout_s * _BUSY_SHARE},
+            connect_args={"timeout": timeout_s * _BUSY_SHARE, "async_creator_fn": partial(opened, driver)},
         )
         self._ending: set[asyncio.Task[None]] = set()
         sa.event.listen(self.engine.sync_engine, "invalidate", self._roll_back)
@@ -187,8 +188,17 @@ def library(name: str, extra: str) -> Any:
         raise MissingExtra(what, remedy=f'pip install "fencepost[{extra}]"') from error
 
 
+def _without_password(dsn: str) -> str:
+    scheme, _, rest = dsn.partition("?")[0].partition("://")
+    login, at, where = rest.rpartition("@")
+    user, colon, _ = login.partition(":")
+    return f"{scheme}://{user}{':***' if colon else ''}{at}{where}"
+
+
 def _file(url: str) -> Path:
     name = file_in(url)
     if not name or name == ":memory:" or name.startswith("file:"):
-        raise ConfigurationError(f"{url!r} names no file that others could open", remedy="write sqlite:///PATH")
+        raise ConfigurationError(
+            f"{url.partition('?')[0]!r} names no file that others could open", remedy="write sqlite:///PATH"
+        )
     return Path(name).resolve()

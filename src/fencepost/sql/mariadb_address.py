@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from fencepost.errors import ConfigurationError
-from fencepost.sql.address import PORT_MAX, check_options
+from fencepost.sql.address import PORT_MAX, check_login, check_options
 from fencepost.sql.tables import MARIADB
 
 PORT = 3306
@@ -66,6 +66,7 @@ ISOLATION = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
 
 def _parsed(url: str) -> URL:
+    check_login(url)
     try:
         parts = make_url(url)
     except (ArgumentError, ValueError) as error:

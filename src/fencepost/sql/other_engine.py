@@ -9,6 +9,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from fencepost.errors import ConfigurationError, MissingExtra
+from fencepost.sql.address import check_login, check_ports
 from fencepost.sql.link import OWN_POOL
 from fencepost.sql.other import KINDS, reserve_words
 
@@ -67,6 +68,9 @@ def _address(url: str) -> tuple[URL, dict[str, Any]]:
 
 
 def _parsed(url: str) -> URL:
+    check_login(url)
+    if name_in(url) == "cockroachdb":
+        check_ports(url)
     try:
         return make_url(url)
     except (ArgumentError, ValueError) as error:

@@ -15,6 +15,8 @@ TOPIC = "{topic}"
 FIFO_SUFFIX = ".fifo"
 MESSAGE_BYTES_MAX = 262_144
 """What every server takes, of one message and of one request."""
+SERVICE_BYTES_MAX = 1_048_576
+"""What the services take at most."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]*\Z")
 _DOT = re.compile(r"[A-Za-z0-9_-]{1,8}\Z")
@@ -47,7 +49,7 @@ class Settings(settings.Settings):
     fifo: bool = True
     dot: str = "--"
     account: str = setting("", _account)
-    message_bytes_max: int = MESSAGE_BYTES_MAX
+    message_bytes_max: int = setting(MESSAGE_BYTES_MAX, settings.whole(1, SERVICE_BYTES_MAX))
     connections: int = 16
     publish_s: float | None = None
 

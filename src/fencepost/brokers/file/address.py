@@ -27,7 +27,7 @@ class Address:
         parts = urlsplit(url)
         path = unquote(parts.path)
         if parts.scheme != "file" or parts.netloc not in ("", "localhost") or path in ("", "/"):
-            raise ConfigurationError(f"{url!r} is not the URL of a file", remedy=_REMEDY)
+            raise ConfigurationError("the URL is not that of a file", remedy=_REMEDY)
         if parts.query or parts.fragment or url[-1] in "?#":
             raise ConfigurationError(
                 f"{url!r} has a part behind ? or #", remedy="write %3F and %23 where they belong to the name"

@@ -13,6 +13,7 @@ from fencepost.brokers.file.faults import from_system
 from fencepost.brokers.file.lines import PREFIX, Lines
 from fencepost.brokers.file.patience import Patience
 from fencepost.brokers.file.pipe import STDOUT
+from fencepost.brokers.file.places import check_place
 from fencepost.brokers.file.settings import Settings
 from fencepost.envelope import Format
 from fencepost.errors import FencepostError, ParkError, SchemaMissing, Unavailable
@@ -54,6 +55,16 @@ class FileBroker:
             reason=_STDOUT if self._address.is_stdout else _FILE,
             message_bytes_max=self._settings.line_bytes_max,
         )
+
+    async def rehearse(self, lane: Lane) -> None:
+        """Raise FixError for what can be told of the place without writing."""
+        if self._address.is_stdout:
+            return
+        template = self._address.template
+        try:
+            await asyncio.to_thread(check_place, template, create=self._options.create)
+        except OSError as error:
+            raise from_system(error, f"{template} cannot be looked at") from error
 
     async def prepare(self, lane: Lane, topics: Collection[str] = ()) -> None:
         """See Broker. There is nothing to prepare."""

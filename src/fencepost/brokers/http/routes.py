@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from fencepost.errors import ConfigurationError, ParkError
 from fencepost.routes import compiled
-from fencepost.servers import split
+from fencepost.servers import check_password, split
 
 TOPIC = "{topic}"
 URL_CHARACTERS_MAX = 8000
@@ -82,18 +82,27 @@ def _no_part(topic: str, why: str) -> ParkError:
 
 def url_fault(url: str, *, template: bool = True) -> ConfigurationError | None:
     """Why this text cannot be the URL of a target, None where it can. ``template`` allows {topic} in path and query."""
-    parts, is_plain = split(url), url.isascii() and url.isprintable() and " " not in url
-    if parts is None or parts.scheme not in ("http", "https") or not is_plain:
-        return ConfigurationError(f"{_shown_text(url)} is not a URL that can be called", remedy=_REMEDY)
-    return _misplaced(url, parts, template=template)
+    parts = split(url)
+    try:
+        # A server with a port and nothing behind it may be a user with half a password.
+        check_password(url, in_options=parts is not None and (parts.port is None or bool(parts.path)))
+    except ConfigurationError as error:
+        return error
+    if why := _uncallable(url, parts):
+        return ConfigurationError(f"what {why} is not a URL that can be called", remedy=_REMEDY)
+    return _misplaced(url, parts, template=template) if parts else None
+
+
+def _uncallable(url: str, parts: SplitResult | None) -> str:
+    """Why, "" where it can be called. Nothing of the URL is repeated: all of it may be a secret."""
+    if not url.startswith(("http://", "https://")):
+        return "does not begin with http:// or https://"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "has a blank, or a character that is not ASCII,"
+    return "" if parts else "has no host, or no port from 1 to 65535 behind it,"
 
 
 def _misplaced(url: str, parts: SplitResult, *, template: bool) -> ConfigurationError | None:
-    if "@" in parts.path:
-        return ConfigurationError(
-            "an @ stands too far behind in the URL, as if the password had a / in it",
-            remedy="write %2F for / in the password, %40 for @ in a path",
-        )
     if parts.fragment or url.endswith("#"):
         return ConfigurationError(f"{shown(url)} has a part behind #, which is never sent", remedy="leave it out")
     rest = url if not template else parts.netloc
@@ -104,10 +113,6 @@ def _misplaced(url: str, parts: SplitResult, *, template: bool) -> Configuration
             remedy="{topic} may stand in the path or behind the ?, and nothing else in braces",
         )
     return None
-
-
-def _shown_text(url: str) -> str:
-    return repr(url) if "@" not in url and "?" not in url and len(url) < 200 else "this"
 
 
 def shown(url: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fencepost.brokers.http.routes import url_fault
 from fencepost.brokers.http.signature import key_of
 from fencepost.errors import ConfigurationError
-from fencepost.servers import TlsSettings
+from fencepost.servers import ESCAPES, TlsSettings
 from fencepost.settings import Given, setting, table, text
 
 
@@ -45,7 +45,7 @@ def _token(given: Given) -> str:
 def _proxy(given: Given) -> str:
     url = text(given)
     if fault := url_fault(url, template=False):
-        raise ConfigurationError(f"{given.place}: {fault.what}", remedy="write http://host:3128")
+        raise ConfigurationError(f"{given.place}: {fault.what}", remedy=f"write http://host:3128; {ESCAPES}")
     return url
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fencepost.brokers.kafka.broker import KafkaBroker
-from fencepost.brokers.kafka.settings import wrong
+from fencepost.brokers.kafka.options import check_files, unusable
+from fencepost.brokers.kafka.settings import flat, natives, wrong
 from fencepost.errors import ConfigurationError
 from fencepost.ports import Broker, BrokerOptions
 
@@ -21,11 +22,13 @@ def broker(options: BrokerOptions) -> Broker:
     ``settings`` may hold any option of librdkafka whose name has a dot (``security.protocol``, ``sasl.password``,
     ``compression.type``), except those that the guarantee rests on, and those of ``fencepost.brokers.kafka.settings``.
     """
+    check_files(flat(options.settings))
     return KafkaBroker(options)
 
 
 def refused(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationError]:
-    """What cannot be used of the URL ("url") and the settings, and why. What librdkafka alone knows is told when the
-    broker is opened.
+    """What cannot be used of the URL ("url") and the settings, and why. What librdkafka says of several options
+    together is told when the broker is opened.
     """
-    return wrong(url, settings)
+    found = wrong(url, settings)
+    return found | unusable(natives(settings))

@@ -26,6 +26,7 @@ C = TypeVar("C")
 KEEPS = "fencepost-kafka-awaits-answer"
 """The name of threads that keep a client until its last answer."""
 _LOG = logging.getLogger(__name__)
+_TOGETHER = "change the options below the URL of the broker; docs/kafka.md has those for TLS and SASL"
 _LOOK_S = 0.05
 _PATIENCE_S = 2.0
 """How long "all brokers are down" is not believed: a name may have several addresses of which one answers."""
@@ -85,7 +86,7 @@ class Clients:
             return kind(dict(options), logger=_Quiet())
         except KafkaException as exception:
             text = self._settings.hide(cause(exception).str())
-            raise ConfigurationError(f"Kafka does not take the settings: {text}") from None
+            raise ConfigurationError(f"Kafka does not take the settings: {text}", remedy=_TOGETHER) from None
 
 
 class _Trouble:

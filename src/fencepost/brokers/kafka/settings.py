@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fencepost.brokers.kafka.encoding import settings as encoding
+from fencepost.brokers.kafka.options import SECRET
 from fencepost.envelope import Format
 from fencepost.errors import ConfigurationError
 from fencepost.ports import BrokerOptions, Lane
+from fencepost.servers import plain, split
 from fencepost.settings import problems
-from fencepost.words import suggestion
+from fencepost.words import as_written, suggestion
 
 Options = dict[str, str | int]
 
@@ -64,7 +66,7 @@ _SHARED_PREFIXES = (
     "topic.metadata.",
 )
 
-_SECRET = re.compile(r"password|secret|token|key\.pem|oauthbearer|jaas")
+_URL = "write kafka://host1:9092,host2:9092"
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?\Z")
 
 _MESSAGE_BYTES_MAX = 1_000_000
@@ -166,7 +168,7 @@ def parse(options: BrokerOptions) -> Settings:
         servers=_servers(options.url),
         shared=shared,
         sending={n: v for n, v in native.items() if n not in shared},
-        secrets=tuple(str(v) for n, v in native.items() if _SECRET.search(n) and str(v)),
+        secrets=tuple(str(v) for n, v in native.items() if SECRET.search(n) and str(v)),
         own_receipts_topic=_receipts_topic(own),
         partitioner=_partitioner(own),
         partitions=_count(own, "partitions"),
@@ -194,6 +196,13 @@ def wrong(url: str, settings: Mapping[str, object]) -> dict[str, ConfigurationEr
     return problems([("url", partial(_servers, url)), *checks]) | encoding.wrong(ours)
 
 
+def natives(settings: Mapping[str, object]) -> dict[str, str | int]:
+    """librdkafka's own options among the settings, as it reads them, but for those that are ``wrong``."""
+    _, given = _parted(settings)
+    names = given.keys() - _OWN.keys() - problems((n, partial(_native, n, v)) for n, v in given.items()).keys()
+    return {name: _native(name, value) for name, value in given.items() if name in names}
+
+
 def _checked(name: str, value: object) -> object:
     return _OWN[name]({name: value}) if name in _OWN else _native(name, value)
 
@@ -202,26 +211,36 @@ def _servers(url: str) -> str:
     scheme, _, rest = url.partition("://")
     if "@" in rest:
         raise ConfigurationError("a Kafka URL with a user in it", remedy="set sasl.username and sasl.password instead")
-    hosts = rest.rstrip("/").split(",")
-    if scheme != "kafka" or not all(_HOST.match(host) for host in hosts):
-        raise ConfigurationError(f"{url!r} is not a Kafka URL", remedy="write kafka://host1:9092,host2:9092")
+    servers, _, options = rest.partition("?")
+    hosts = servers.rstrip("/").split(",")
+    if scheme != "kafka":
+        raise ConfigurationError("the URL is not that of a Kafka", remedy=_URL)
+    if "/" in servers.rstrip("/"):
+        raise ConfigurationError("the URL of a Kafka has no path, and this one has", remedy=_URL)
+    for host in hosts:
+        if not _HOST.match(host) or split(f"//{host}") is None:
+            raise ConfigurationError(f"{plain(host)!r} is not the address of a Kafka", remedy=_URL)
+    if options:
+        name = options.partition("=")[0]
+        remedy = f"{_URL}; options are settings of their own, below url (docs/kafka.md)"
+        raise ConfigurationError(f"the URL of a Kafka has no options, and this one has {name!r}", remedy=remedy)
     return ",".join(hosts)
 
 
-def _flat(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """TOML reads ``security.protocol = "SSL"`` as a table in a table; here both spellings are one."""
+def flat(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Every setting. TOML reads ``security.protocol = "SSL"`` as a table in a table; here both spellings are one."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
 def _parted(settings: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
     """What is about encoders, and the rest."""
-    flat = dict(_flat(settings))
-    ours = {name: value for name, value in flat.items() if encoding.is_ours(name)}
-    return ours, {name: value for name, value in flat.items() if name not in ours}
+    every = dict(flat(settings))
+    ours = {name: value for name, value in every.items() if encoding.is_ours(name)}
+    return ours, {name: value for name, value in every.items() if name not in ours}
 
 
 def _native(name: str, value: object) -> str | int:
@@ -235,7 +254,7 @@ def _native(name: str, value: object) -> str | int:
             f"the Kafka option {name!r} cannot be set: the guarantee rests on it", remedy="leave it out"
         )
     if name == "message.max.bytes" and not str(value).isdecimal():
-        raise ConfigurationError(f"the Kafka option {name!r} is {value!r}", remedy="write a number of bytes")
+        raise ConfigurationError(f"the Kafka option {name!r} is {as_written(value)}", remedy="write a number of bytes")
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | str):
@@ -252,7 +271,7 @@ def _receipts_topic(own: Mapping[str, object]) -> str | None:
     if name is None:
         return None
     if not isinstance(name, str) or not is_topic(name):
-        raise ConfigurationError(f"receipts_topic {name!r} is not usable", remedy=TOPIC_RULE)
+        raise ConfigurationError(f"receipts_topic = {as_written(name)} is not usable", remedy=TOPIC_RULE)
     return name
 
 
@@ -260,7 +279,7 @@ def _partitioner(own: Mapping[str, object]) -> str:
     name = own.get("partitioner", _PARTITIONERS[0])
     if name not in _PARTITIONERS:
         raise ConfigurationError(
-            f"the partitioner {name!r} is not known", remedy=f"known are {', '.join(_PARTITIONERS)}"
+            f"the partitioner {as_written(name)} is not known", remedy=f"known are {', '.join(_PARTITIONERS)}"
         )
     return str(name)
 
@@ -269,7 +288,8 @@ def _count(own: Mapping[str, object], name: str) -> int:
     value = own.get(name, -1)
     if isinstance(value, bool) or not isinstance(value, int) or not (value == -1 or value > 0):
         raise ConfigurationError(
-            f"{name} {value!r} is not usable", remedy="write a number from 1, or -1 for the broker's default"
+            f"{name} = {as_written(value)} is not usable",
+            remedy="write a number from 1, or -1 for the broker's default",
         )
     return value
 

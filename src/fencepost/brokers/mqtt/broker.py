@@ -11,7 +11,7 @@ from fencepost.brokers.mqtt.handoff import MqttHandoff
 from fencepost.brokers.mqtt.link import Link, connect
 from fencepost.brokers.mqtt.settings import Settings
 from fencepost.brokers.mqtt.suspects import Suspects
-from fencepost.errors import ConnectionLost
+from fencepost.errors import ConfigurationError, ConnectionLost
 from fencepost.handoffs import publish_s
 from fencepost.ports import BrokerOptions, Capabilities, Delivery, Handoff, Lane, Term
 
@@ -26,6 +26,8 @@ class MqttBroker:
         self._options = options
         self._settings = Settings.read(options.settings)
         self._address = Address.of(options.url)
+        if (self._settings.password or self._address.password) and not (self._settings.user or self._address.user):
+            raise ConfigurationError("the password for the MQTT server is of no use without a user", remedy="set user")
         self._envelope = options.envelope(PREFIX)
         self._publish_s = publish_s(self._settings.publish_s, options)
         self._suspects = Suspects()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, unquote
 
 from fencepost.brokers.nats.settings import Settings
 from fencepost.errors import ConfigurationError
-from fencepost.servers import split
+from fencepost.servers import check_password, plain, split
 
 _SCHEMES = ("nats", "tls", "ws", "wss")
+_WEB = ("ws", "wss")
+_REMEDY = (
+    "write nats://host:4222, several with commas; in a password %2C is a comma, and %2F, %3F, %23, %40 are / ? # @"
+)
 _TRY_AGAIN_S = 0.05
 _PING_S = 10.0
 
@@ -28,8 +33,10 @@ class Address:
         parts = [_split(part.strip()) for part in url.split(",") if part.strip()]
         if not parts:
             raise ConfigurationError("the URL of the NATS server is empty", remedy="write nats://host:4222")
-        named = next((p for p in parts if p.username is not None), None)
-        return cls(tuple(_without_credentials(p) for p in parts), _credentials(named) if named else {})
+        logins = [_credentials(p) for p in parts if p.username is not None]
+        if any(login != logins[0] for login in logins):
+            raise ConfigurationError("the servers of the URL have several logins", remedy="write one, before the first")
+        return cls(tuple(_without_credentials(p) for p in parts), logins[0] if logins else {})
 
     @property
     def wants_tls(self) -> bool:
@@ -66,18 +73,26 @@ def connect_options(address: Address, settings: Settings) -> dict[str, Any]:
 
 def _split(server: str) -> SplitResult:
     text = server.removeprefix("nats+")
-    parts = split(text if "://" in text else f"nats://{text}")
+    text = text if "://" in text else f"nats://{text}"
+    check_password(text)
+    parts = split(text)
     if parts is None or parts.scheme not in _SCHEMES:
-        shown = server.rpartition("@")[2]
-        raise ConfigurationError(
-            f"{shown!r} is not the address of a NATS server", remedy="write nats://host:4222, several with commas"
-        )
-    if parts.query and parts.scheme in {"nats", "tls"}:
+        raise ConfigurationError(f"{_shown(text)!r} is not the address of a NATS server", remedy=_REMEDY)
+    if parts.fragment or (parts.path.strip("/") and parts.scheme not in _WEB):
+        found = "path" if parts.path.strip("/") else "part behind #"
+        raise ConfigurationError(f"the URL of a NATS server has no {found}, and this one has", remedy=_REMEDY)
+    if parts.query and parts.scheme not in _WEB:
         raise ConfigurationError(
             f"the URL of a NATS server has no options, and this one has {parts.query.partition('=')[0]!r}",
             remedy="write it as a setting of its own, below url; docs/nats.md lists them",
         )
-    return parts
+    return parts._replace(path="") if parts.scheme not in _WEB else parts
+
+
+def _shown(server: str) -> str:
+    """What cannot be the address of a server, without what may be a password."""
+    scheme, _, rest = server.partition("://")
+    return f"{scheme}://{plain(re.split('[/?]', rest.rpartition('@')[2])[0])}"
 
 
 def _without_credentials(parts: SplitResult) -> str:

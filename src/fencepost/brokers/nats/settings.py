@@ -58,4 +58,16 @@ class Settings(TlsSettings):
             yield "subject_prefix", f'the beginning of a subject ("shop."); this one {fault}'
         if fault := shape_fault(self.inbox_prefix):
             yield "inbox_prefix", f'the beginning of a subject ("_INBOX"); this one {fault}'
+        yield from self._unfit_logins()
         yield from TlsSettings.unfit(self)
+
+    def _unfit_logins(self) -> Iterator[tuple[str, ConfigurationError]]:
+        ways = [name for name in ("user", "token", "credentials", "nkey_seed") if getattr(self, name)]
+        for name in ways[1:]:
+            what = f"the NATS settings {ways[0]} and {name} are two ways to log in"
+            yield name, ConfigurationError(what, remedy="keep one of them")
+        if self.password and not self.user:
+            yield (
+                "password",
+                ConfigurationError("the NATS setting password is of no use without user", remedy="set user"),
+            )

@@ -83,8 +83,14 @@ class RedisHandoff:
         said, *more = [word.decode(errors="replace") for word in answer]
         place, lane = self._place.link.place, self._lane.name
         if said == "fenced":
-            by = f"{more[0]!r} has taken it over" if more[0] else "its keys are gone"
-            raise Fenced(f"{place} refused owner {self._term.owner!r} on lane {lane}: {by}")
+            if more[0]:
+                raise Fenced(
+                    f"{place} refused owner {self._term.owner!r} on lane {lane}: {more[0]!r} has taken it over"
+                )
+            raise Fenced(
+                f"{place} refused owner {self._term.owner!r} on lane {lane}: its keys are gone",
+                remedy=f"nothing may remove {self._own_keys[0]!r}: no FLUSHALL, no DEL, no eviction",
+            )
         if said == "changed":
             raise Contention(f"{place}: the key {more[0]!r} was removed or became something else meanwhile")
 

@@ -85,7 +85,8 @@ class SqlHandoff:
                 raise
             return failed
         if not passed:
-            raise Fenced(f"{self._store.place} refused owner {owner!r}: lane {self._lane.name} has been taken over")
+            why = f"lane {self._lane.name} has been taken over, or its row was removed"
+            raise Fenced(f"{self._store.place} refused owner {owner!r}: {why}")
         self._counter = receipt.counter
         self._receipts.add(receipt)
         await self._trim(wire)

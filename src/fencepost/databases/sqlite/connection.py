@@ -7,7 +7,6 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from threading import Thread
 from typing import Any, TypeVar
 from urllib.parse import quote
 from zlib import crc32
@@ -24,6 +23,7 @@ from fencepost.sql import schema as ddl
 from fencepost.sql.address import file_in
 from fencepost.sql.existing.sqlite import CRC
 from fencepost.sql.place import SqlOutbox
+from fencepost.sql.sqlite_opening import opened
 
 T = TypeVar("T")
 Work = Callable[[aiosqlite.Connection], Awaitable[T]]
@@ -40,11 +40,12 @@ def path_of(url: str) -> Path:
     Raises ConfigurationError where it names none.
     """
     if name_of("database", url) != "sqlite":
-        raise ConfigurationError(f"{url!r} is not the URL of a SQLite file", remedy="write sqlite:///path")
+        raise ConfigurationError("the URL is not that of a SQLite file", remedy="write sqlite:///path")
     name = file_in(url)
     if name in {"", ":memory:"} or name.startswith("file:"):
         raise ConfigurationError(
-            f"{url!r} names no file, and a database in memory is seen by one connection only, not by a relay",
+            f"{url.partition('?')[0]!r} names no file, and a database in memory is seen by one connection only, not by"
+            " a relay",
             remedy="write sqlite:///path",
         )
     return Path(name).absolute()
@@ -94,24 +95,16 @@ class Outbox(SqlOutbox):
         self.check_folder()
         address = f"file:{quote(str(self.path))}?mode={'rwc' if create else 'rw'}"
         busy_s = min(_BUSY_S, self.options.timeout_s * (1 - _PATIENCE) / 2)
-        opening = aiosqlite.connect(address, uri=True, isolation_level=None, timeout=busy_s)
-        thread: Thread = getattr(opening, "_thread", opening)  # type: ignore[arg-type]  # before 0.22 it was the thread
-        thread.daemon = True  # a process that must end does so, whatever SQLite waits for
+        connection: aiosqlite.Connection = await opened(
+            aiosqlite, address, uri=True, isolation_level=None, timeout=busy_s
+        )
         try:
-            connection = await opening
             if self.options.table is not None:
                 await connection.create_function(CRC, 1, _crc32, deterministic=True)
-            return connection
         except BaseException:
-            await self._end_of(thread)
+            await leave(connection)
             raise
-
-    async def _end_of(self, thread: Thread) -> None:
-        """Wait for a thread that has been told to stop: it still talks to this event loop."""
-        clock = self.options.clock
-        end = clock.monotonic() + _GOODBYE_S
-        while thread.is_alive() and clock.monotonic() < end:
-            await clock.sleep(_AGAIN_S)
+        return connection
 
     async def on_one(self, work: Work[T], *, create: bool = False) -> T:
         """Await what works on a connection of its own, in time and with its errors mapped."""

@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fencepost.errors import ConfigurationError
+from fencepost.servers import ESCAPES
 from fencepost.settings import problems
-from fencepost.words import suggestion
+from fencepost.words import as_written, suggestion
 
 PREFIX = "schema.registry."
 """What follows is an option of confluent_kafka's SchemaRegistryClient."""
@@ -161,7 +162,7 @@ def _check_pattern(name: str) -> None:
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise ConfigurationError(f"{name} is {value!r}", remedy=suggestion(str(value), choices))
+        raise ConfigurationError(f"{name} is {as_written(value)}", remedy=suggestion(str(value), choices))
 
 
 def _check_option(name: str, value: object) -> None:
@@ -176,7 +177,7 @@ def _check_option(name: str, value: object) -> None:
     if option == "url" and not all(_is_address(url) for url in str(value).split(",")):
         raise ConfigurationError(
             f"{name} is not the address of a schema registry",
-            remedy="write http://host:8081, or several with a comma between them",
+            remedy=f"write http://host:8081, or several with a comma between them; {ESCAPES}",
         )
 
 
