@@ -76,9 +76,11 @@ class Validity:
 
 
 class PlainHandoff:
-    """The handoff of a broker that sends the batches itself: without receipts, usable until it is closed.
+    """The handoff of a broker that sends the batches itself: without receipts.
 
-    ``send`` publishes a batch, and is given up after ``timeout_s``. ``forget`` is called at the end.
+    ``send`` publishes a batch, and is given up after ``timeout_s``. ``forget`` is called at the end. Nothing is sent
+    after the end, nor after a call that was given up or lost its connection; after any other error it is the owner who
+    takes over again, as after every one.
     """
 
     def __init__(

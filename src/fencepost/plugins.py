@@ -18,6 +18,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from fencepost.errors import ConfigurationError, MissingExtra, UnknownPlugin
+from fencepost.words import suggestion
 
 
 class _Known(NamedTuple):
@@ -101,6 +102,16 @@ def names(kind: str) -> list[str]:
     return sorted(_KNOWN[kind])
 
 
+def known_are(kind: str, name: str) -> str:
+    """The remedy for an unknown name: what a plug-in may be called."""
+    return f"{suggestion(name, names(kind))}, or the dotted name of a module of your own"
+
+
+def a_url(kind: str) -> str:
+    """The remedy for what is no URL: how one is written."""
+    return f"write scheme://... or my.module+scheme://...: {known_are(kind, '')}"
+
+
 def load(kind: str, name: str) -> ModuleType:
     """The module of a plug-in. A name with a dot is a module of somebody else's.
 
@@ -110,7 +121,7 @@ def load(kind: str, name: str) -> ModuleType:
     if known is None and "." not in name:
         raise UnknownPlugin(
             f"no {kind} is called {name!r}",
-            remedy=f"known are {', '.join(names(kind))}, or the dotted name of a module of your own",
+            remedy=known_are(kind, name),
         )
     module = known.module if known else name
     try:
@@ -171,10 +182,19 @@ def spoken(url: str) -> str:
     return rest if plus and "." in module and "://" not in module else url
 
 
+def told(name: str, url: str) -> str:
+    """The URL as a relay tells it to the plug-in of this name: one of somebody else's is told its module too.
+
+    The opposite of ``spoken``.
+    """
+    return f"{name}+{url}" if "." in name and url == spoken(url) else url
+
+
 def name_of(kind: str, url: str) -> str:
     """The plug-in's name in a URL: the scheme without a driver ("postgresql+asyncpg://..." is "postgresql").
 
-    Raises ConfigurationError where the text has no scheme.
+    The dotted name of a module of somebody else's is as it is written. Raises ConfigurationError where the text has no
+    scheme.
     """
     scheme, separator, _ = url.partition("://")
     if url in ALONE:
@@ -182,7 +202,7 @@ def name_of(kind: str, url: str) -> str:
     if not separator or not scheme:
         raise ConfigurationError(
             f"a text without :// is not a {kind} URL",
-            remedy=f"write scheme://..., the scheme being one of {', '.join(names(kind))}",
+            remedy=a_url(kind),
         )
-    name = scheme.partition("+")[0].lower()
-    return _SYNONYMS.get(name, name)
+    name = scheme.partition("+")[0]
+    return name if "." in name else _SYNONYMS.get(name.lower(), name.lower())

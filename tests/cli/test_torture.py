@@ -46,6 +46,7 @@ def test_help_of_torture_is_plain_text_in_a_pipe(option: str, tmp_path: Path) ->
         "minutes",
         "database",
         "broker",
+        "reader",
         "relays",
         "cluster",
         "restart-database",
@@ -74,6 +75,15 @@ importlib.import_module = blocked
     assert "Traceback" not in result.stderr
 
 
+def test_only_a_standby_needs_the_library_of_postgresql() -> None:
+    """What `pip install "fencepost[testing,demo]"` brings is enough for the rest."""
+    before = "sys.modules['asyncpg'] = None\nimport fencepost.testing.torture.run"
+    result = in_process("torture", "--standby", before=before)
+    assert f"exit {FIX_NEEDED}" in result.stdout
+    assert "needs the library 'asyncpg'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -81,6 +91,8 @@ importlib.import_module = blocked
         (("--database", "memory://x"), FIX_NEEDED, "does not know this database"),
         (("--minutes", "x"), FIX_NEEDED, "--minutes"),
         (("--restart-broker", "sh -c 'open"), FIX_NEEDED, "cannot be read"),
+        (("--reader", "acme.bus_reader"), FIX_NEEDED, "name it with --broker"),
+        (("--broker", "acme.bus+lmdb:///x", "--reader", "acme.bus_reader"), FIX_NEEDED, "no module 'acme.bus_reader'"),
     ],
 )
 def test_what_cannot_be_done_is_one_clear_error(

@@ -60,7 +60,8 @@ class Shell:
         assert exported == ["export", "PYTHONPATH=."]
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.folder = folder
-        self.env = {"PATH": path, "PYTHONPATH": ".", "PYTEST_ADDOPTS": "--color=no"} | variables
+        modules = os.pathsep.join([".", *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.env = {"PATH": path, "PYTHONPATH": modules, "PYTEST_ADDOPTS": "--color=no"} | variables
         self.run(*made)
         for name, text in guide.files().items():
             (folder / name).write_text(text)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from fencepost import plugins
 from fencepost.brokers import memory
 from fencepost.brokers.memory import MemoryBroker, MemoryHandoff
 from fencepost.errors import ParkError
@@ -205,7 +207,7 @@ def broker_of(kind: type[PlantedBroker]) -> Any:
     """The factory of a plug-in with these brokers."""
 
     def broker(options: BrokerOptions) -> PlantedBroker:
-        right = memory.broker(options)
+        right = memory.broker(replace(options, url=plugins.spoken(options.url)))
         return kind(right.server, options, right._settings)
 
     return broker

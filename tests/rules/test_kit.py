@@ -1,15 +1,19 @@
 """The kit as somebody else runs it: from another folder, by name, on the command line."""
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fencepost import plugins
+from fencepost.errors import FixError
+from fencepost.ports import BrokerOptions
 from fencepost.testing.options import setting
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "testing-a-plugin.md"
@@ -21,6 +25,14 @@ PLUGIN = '''
 from fencepost.databases.memory import schema, source
 {writer}
 '''
+BROKER = """
+from dataclasses import replace
+from fencepost import plugins
+from fencepost.brokers import memory
+
+def broker(options):
+    return memory.broker({options})
+"""
 WRITER = "from fencepost.testing.writers.memory import writer"
 ALONE = """
 from contextlib import asynccontextmanager
@@ -65,7 +77,8 @@ def run(tmp_path: Path) -> Run:
         clean = {
             name: value for name, value in os.environ.items() if not name.startswith(("FENCEPOST_", "PYTEST_", "CI"))
         }
-        environment = {**clean, "PYTHONPATH": str(tmp_path), **variables}
+        path = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**clean, "PYTHONPATH": os.pathsep.join(path), **variables}
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     return run
@@ -120,6 +133,22 @@ def test_a_module_whose_writer_is_elsewhere(run: Run, tmp_path: Path) -> None:
     assert "acme.store has no writer(options)" in missing.stderr
     done = run(*arguments, "--writer=acme.kit")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("given", ["memory://acme", "acme.bus+memory://acme"])
+@pytest.mark.parametrize(
+    ("options", "outcome"),
+    [("replace(options, url=plugins.spoken(options.url))", "1 passed"), ("options", "is not the URL of a broker")],
+    ids=["looks behind the plus", "hands it on"],
+)
+def test_a_broker_of_somebody_else_is_told_the_url_that_a_relay_tells_it(
+    run: Run, tmp_path: Path, given: str, options: str, outcome: str
+) -> None:
+    """One that hands it to its library as it is passes no rule, as it would not run in a relay."""
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "bus.py").write_text(BROKER.format(options=options))
+    arguments = ("--broker=acme.bus", f"--broker-url={given}", "--reader=fencepost.testing.readers.memory")
+    assert outcome in run(*arguments, "-k", "tombstone", "-q").stdout
 
 
 @pytest.mark.parametrize(
@@ -182,9 +211,11 @@ def test_the_documented_plugin_passes(run: Run, tmp_path: Path) -> None:
     for name in ("acme/lines.py", "acme/lines_reader.py", "test_rules.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(files[name])
-    done = run("--broker=acme.lines", f"--broker-url=lines://{tmp_path}", "--reader=acme.lines_reader", "-q")
+    done = run("--broker=acme.lines", f"--broker-url=lines://{tmp_path}/not/yet", "--reader=acme.lines_reader", "-q")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 20
+    ended = re.findall(r"\d+ passed, \d+ skipped", done.stdout)[0]
+    assert int(ended.split()[0]) > 20
+    assert f"`{ended}`" in (PAGE.parent / "add-a-broker.md").read_text()
     own = [
         sys.executable,
         "-m",
@@ -198,6 +229,20 @@ def test_the_documented_plugin_passes(run: Run, tmp_path: Path) -> None:
     ]
     done = subprocess.run(own, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [("file/below", "check the URL"), ("missing", "set create = true")],
+)
+def test_a_place_where_the_documented_plugin_cannot_write_is_told(tmp_path: Path, place: str, told: str) -> None:
+    """And not tried again and again."""
+    named: dict[str, Any] = {}
+    exec(blocks(PAGE.read_text())["acme/lines.py"], named)
+    (tmp_path / "file").write_text("")
+    options = BrokerOptions(url=f"lines://{tmp_path}/{place}", source="/x", create=place != "missing")
+    with pytest.raises(FixError, match=told):
+        asyncio.run(named["broker"](options).open())
 
 
 def test_the_documented_judgement_is_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:

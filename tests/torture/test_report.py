@@ -92,6 +92,12 @@ def test_a_cluster_of_its_own_is_started_again_where_the_run_is_repeated() -> No
     assert "--broker" not in nats
 
 
+def test_somebody_elses_broker_is_repeated_with_its_reader() -> None:
+    own = TortureOptions(broker="acme.bus+lmdb:///x", reader="acme.bus_reader")
+    repeated = repeat_with(changed(options=own, broker="acme.bus+lmdb:///x"))
+    assert " --broker acme.bus+lmdb:///x --reader acme.bus_reader " in repeated
+
+
 def test_what_is_left_counts_as_wrong_too() -> None:
     assert changed(backlog=4).wrong == ("4 left in the outbox",)
     assert changed(parked=1).wrong == ("1 parked",)

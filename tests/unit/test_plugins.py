@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import plugins
+from fencepost.config import load
 from fencepost.errors import ConfigurationError, UnknownPlugin
 
 PIP = 'pip install "fencepost[kafka]"'
@@ -65,3 +66,41 @@ def test_an_unknown_plug_in_is_refused_where_it_is_needed() -> None:
         plugins.load("broker", "nobody")
     with pytest.raises(ConfigurationError, match="is not a broker URL"):
         plugins.name_of("broker", "not a URL")
+
+
+def test_wherever_a_name_is_not_known_a_module_of_ones_own_is_offered(tmp_path: Path) -> None:
+    """In one wording, also by a configuration: a name without a dot is none, and without :// nothing is a URL."""
+    told = []
+    for url in ("acme+pile:///x", "acme.bus+pile:x"):
+        file = tmp_path / "fencepost.toml"
+        file.write_text(f'[relay]\nname = "a"\n[database]\nurl = "sqlite:///a.db"\n[broker]\nurl = "{url}"\n')
+        with pytest.raises(ConfigurationError) as refused:
+            load(file, {})
+        told.append(str(refused.value))
+    with pytest.raises(UnknownPlugin) as unknown:
+        plugins.load("broker", plugins.name_of("broker", "acme+pile:///x"))
+    with pytest.raises(ConfigurationError) as no_url:
+        plugins.name_of("broker", "acme.bus+pile:x")
+    known = f"known are {', '.join(plugins.names('broker'))}, or the dotted name of a module of your own"
+    assert unknown.value.remedy == known
+    assert no_url.value.remedy == f"write scheme://... or my.module+scheme://...: {known}"
+    for by_configuration, remedy in zip(told, (unknown.value.remedy, no_url.value.remedy), strict=True):
+        assert remedy in by_configuration
+
+
+def test_the_name_of_a_module_is_as_it_is_written() -> None:
+    assert plugins.name_of("broker", "Acme.Bus+lmdb:///x") == "Acme.Bus"
+    assert plugins.name_of("broker", "NATS+TLS://h") == "nats"
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "told"),
+    [
+        ("acme.bus", "lmdb:///x", "acme.bus+lmdb:///x"),
+        ("acme.bus", "acme.bus+lmdb:///x", "acme.bus+lmdb:///x"),
+        ("nats", "nats+tls://h", "nats+tls://h"),
+    ],
+)
+def test_a_module_is_told_the_url_with_its_name(name: str, url: str, told: str) -> None:
+    assert plugins.told(name, url) == told
+    assert plugins.spoken(told) == plugins.spoken(url)

@@ -113,15 +113,11 @@ def _check_text(entry: Entry, rule: Rule, value: str) -> None:
 def _check_url(entry: Entry, kind: str, url: str) -> None:
     """The URL names a known plug-in, or the dotted name of somebody else's. The plug-in itself reads the rest."""
     if "://" not in url and url not in plugins.ALONE:
-        raise ConfigurationError(
-            f"{entry.where} is not a URL",
-            remedy=f"write scheme://..., the scheme being one of {', '.join(plugins.names(kind))}",
-        )
+        raise ConfigurationError(f"{entry.where} is not a URL", remedy=plugins.a_url(kind))
     name = plugins.name_of(kind, url)
     if name not in plugins.names(kind) and "." not in name:
-        raise ConfigurationError(
-            f"{entry.where}: no {kind} is called {name!r}", remedy=suggestion(name, plugins.names(kind))
-        )
+        what = f"{entry.where}: no {kind} is called {name!r}"
+        raise ConfigurationError(what, remedy=plugins.known_are(kind, name))
 
 
 def _number(limit: float) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from fencepost.config import Config
+from fencepost.demo.readers import Stage
 from fencepost.history import Report
+from fencepost.ports import BrokerOptions
 
 Phase = Literal["starting", "writing", "draining", "reading back", "done"]
 
@@ -19,7 +21,8 @@ class DemoOptions:
 
     ``rate_per_s`` counts orders; ``kills`` is how often the leader is killed, ``pause`` whether it is also paused once.
     ``seed`` decides everything that is drawn; None draws anew. ``keep`` leaves files, tables and topics where they are.
-    ``broker_settings`` are further keys of ``[broker]``.
+    ``broker_settings`` are further keys of ``[broker]``. ``stage`` makes the stage of a broker and a topic, where it is
+    none of those that the demonstration knows.
     """
 
     database: str | None = None
@@ -32,6 +35,7 @@ class DemoOptions:
     seed: int | None = None
     keep: bool = False
     broker_settings: Mapping[str, object] = field(default_factory=dict)
+    stage: Callable[[BrokerOptions, str], Stage] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,15 +116,18 @@ async def outbox_place(
 
 
 class BrokerPlace:
-    """A broker, with a lane and a topic that nobody else uses, and a reader."""
+    """A broker, with a lane and a topic that nobody else uses, and a reader.
+
+    A plug-in of somebody else's is told the URL as a relay tells it, with its module; the reader is told where to read.
+    """
 
     def __init__(self, broker: str, options: BrokerOptions, reader_module: str | None) -> None:
         self._plugin = plugins.load("broker", broker)
-        self._reader: Reader = reader_factory(broker, reader_module)(options)
+        self._reader: Reader = reader_factory(broker, reader_module)(replace(options, url=plugins.spoken(options.url)))
         self._brokers: list[Broker] = []
         self._handoffs: list[Handoff] = []
         self._position = 0
-        self.options = options
+        self.options = replace(options, url=plugins.told(broker, options.url))
         self.capabilities = Capabilities(delivery=Delivery.PLAIN)
         self.lane = Lane(f"rules-{fresh()}")
         self.topic = self.new_topic()

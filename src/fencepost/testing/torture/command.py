@@ -23,6 +23,10 @@ def torture(
     broker: Annotated[
         str | None, typer.Option(metavar="URL", help="Your broker. Default: a NATS server of its own.")
     ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE", help="Has reader(options) for a broker plug-in of yours, as the rules need it."),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", "-c", metavar="FILE", help="Your servers, as this configuration names them."),
@@ -81,9 +85,12 @@ def torture(
         raise ConfigurationError(
             "--cluster brings a broker of its own", remedy="leave --broker out for NATS, or write --broker kafka://"
         )
+    if reader and not (broker or config):
+        raise ConfigurationError("--reader reads a broker of yours", remedy="name it with --broker or --config")
     options = TortureOptions(
         database=database,
         broker=broker,
+        reader=reader,
         config=_loaded(config),
         seconds=minutes * 60,
         relays=relays,

@@ -43,12 +43,14 @@ class TortureOptions:
     """``database`` and ``broker`` are URLs; otherwise ``config`` names the servers; without any of these a SQLite file
     and a NATS server of the command's own are used.
 
+    ``reader`` is the module that has ``reader(options)`` for the broker, where the demonstration's own readers do not.
     ``every_s`` is the mean time between two faults, ``rate_per_s`` counts transactions. ``restart_database`` and
     ``restart_broker`` are command lines that restart a server and return when it answers. ``report`` is a folder.
     """
 
     database: str | None = None
     broker: str | None = None
+    reader: str | None = None
     config: Config | None = None
     seconds: float = 60.0
     relays: int = 3

@@ -117,6 +117,7 @@ def repeat_with(result: TortureResult) -> str:
     words = ["fencepost", "torture", "--seed", str(result.seed), "--minutes", f"{o.seconds / 60:g}"]
     words += ["--database", result.database] if o.database else []
     words += ["--broker", o.broker if o.cluster else result.broker] if o.broker else []
+    words += ["--reader", o.reader] if o.reader else []
     words += ["--cluster"] if o.cluster else []
     words += ["--relays", str(o.relays), "--rate", f"{o.rate_per_s:g}", "--every", f"{o.every_s:g}"]
     words += ["--ttl", f"{o.ttl_s:g}"]

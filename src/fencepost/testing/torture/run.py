@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from fencepost.testing.torture.cluster import Cluster
 from fencepost.testing.torture.faults import Faults
 from fencepost.testing.torture.network import Line, Route, route_to_broker, route_to_database
 from fencepost.testing.torture.nodes import own_cluster
+from fencepost.testing.torture.own_stage import OwnStage
 from fencepost.testing.torture.records import Server, Snapshot, TortureOptions, TortureResult
 from fencepost.testing.torture.relay_logs import RelayLogs
 from fencepost.testing.torture.relays import Relays
@@ -76,7 +78,7 @@ async def run(options: TortureOptions, on_snapshot: OnSnapshot, clock: Clock = S
     async with AsyncExitStack() as outer:
         databases = await outer.enter_async_context(pair(clock)) if options.standby else None
         cluster = await outer.enter_async_context(own_cluster(options.broker, clock)) if options.cluster else None
-        at = await outer.enter_async_context(place(demo_options(options, databases, cluster), clock, "torture"))
+        at = await outer.enter_async_context(place(demo_options(options, databases, cluster, clock), clock, "torture"))
         own = OwnNats(at.server, clock) if at.server is not None else None
         targets = Targets(
             restart=restartable(own, options.restart_database, options.restart_broker),
@@ -88,7 +90,9 @@ async def run(options: TortureOptions, on_snapshot: OnSnapshot, clock: Clock = S
             return await _Torture(options, at, targets, on_snapshot, clock).run(stack)
 
 
-def demo_options(options: TortureOptions, databases: Pair | None, cluster: Cluster | None) -> DemoOptions:
+def demo_options(
+    options: TortureOptions, databases: Pair | None, cluster: Cluster | None, clock: Clock = SYSTEM_CLOCK
+) -> DemoOptions:
     """Where the run takes place: on the servers that were named, or on those of its own that were started."""
     return DemoOptions(
         database=databases.url if databases is not None else options.database,
@@ -96,6 +100,7 @@ def demo_options(options: TortureOptions, databases: Pair | None, cluster: Clust
         broker_settings=cluster.settings if cluster is not None else {},
         config=options.config,
         keep=options.keep,
+        stage=None if options.reader is None else partial(OwnStage, options.reader, clock),
     )
 
 

@@ -15,8 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import asyncpg
-
+from fencepost import plugins
 from fencepost.clock import Clock
 from fencepost.demo.ports import HOST, free_port
 from fencepost.demo.processes import last_line, send
@@ -41,6 +40,8 @@ class _Node:
 
     async def start(self) -> None:
         """Start it and wait until it answers. Raises Unavailable."""
+        import asyncpg  # who asks for no standby need not have it
+
         settings = [f"{name}={value}" for name, value in {**_SETTINGS, "port": str(self.port)}.items()]
         options = [word for setting in settings for word in ("-c", setting)]
         self._process = await _started([program("postgres"), "-D", str(self.data), *options], self.log)
@@ -56,6 +57,8 @@ class _Node:
 
     async def ask(self, statement: str) -> object:
         """The answer to a statement, on a connection of its own."""
+        import asyncpg
+
         connection = await asyncpg.connect(host=HOST, port=self.port, user=USER, database=DATABASE, timeout=10)
         try:
             return await connection.fetchval(statement)
@@ -87,7 +90,8 @@ class Pair:
         return f"postgresql://{USER}@{HOST}:{self._front.port}/{DATABASE}"
 
     async def start(self) -> None:
-        """Both. Raises MissingExtra where PostgreSQL is not installed, or Unavailable."""
+        """Both. Raises MissingExtra where PostgreSQL or its client library is not installed, or Unavailable."""
+        plugins.load("driver", "asyncpg")
         options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
         await _done([program("initdb"), "-D", str(self._primary.data), *options], self._primary.log)
         await self._primary.start()
