@@ -96,6 +96,9 @@ _SYNONYMS = {
     "valkeys": "redis",
 }
 
+_SCHEMES = {"rabbitmq": "amqp", "sql": "inbox+postgresql (or another SQL database)"}
+"""Names that are written otherwise in a URL."""
+
 
 def names(kind: str) -> list[str]:
     """The known names of a kind ("database", "driver", "broker", "election"), sorted."""
@@ -109,7 +112,8 @@ def known_are(kind: str, name: str) -> str:
 
 def a_url(kind: str) -> str:
     """The remedy for what is no URL: how one is written."""
-    return f"write scheme://... or my.module+scheme://...: {known_are(kind, '')}"
+    schemes = ", ".join(sorted(_SCHEMES.get(name, name) for name in names(kind)))
+    return f"write scheme://..., the scheme being one of {schemes}; or my.module+scheme://... for a module of your own"
 
 
 def load(kind: str, name: str) -> ModuleType:

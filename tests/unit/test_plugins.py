@@ -83,7 +83,8 @@ def test_wherever_a_name_is_not_known_a_module_of_ones_own_is_offered(tmp_path: 
         plugins.name_of("broker", "acme.bus+pile:x")
     known = f"known are {', '.join(plugins.names('broker'))}, or the dotted name of a module of your own"
     assert unknown.value.remedy == known
-    assert no_url.value.remedy == f"write scheme://... or my.module+scheme://...: {known}"
+    assert no_url.value.remedy.startswith("write scheme://..., the scheme being one of amqp, file, http, inbox+")
+    assert no_url.value.remedy.endswith("or my.module+scheme://... for a module of your own")
     for by_configuration, remedy in zip(told, (unknown.value.remedy, no_url.value.remedy), strict=True):
         assert remedy in by_configuration
 
