@@ -96,7 +96,8 @@ def test_missing_extra_in_check(tmp_path: Path) -> None:
 
 
 def test_database_that_cannot_be_reached(tmp_path: Path) -> None:
-    configuration(tmp_path, database=f"postgresql://app:hunter22@{CLOSED}/shop", broker=NATS)
+    leases = f'[lease]\nurl = "postgresql://app:hunter22@{CLOSED}/leases"\n'
+    configuration(tmp_path, database=f"postgresql://app:hunter22@{CLOSED}/shop", broker=NATS, more=leases)
     checked, *others = run_at_once(("check",), ("status",), ("schema", "apply"), cwd=tmp_path)
     for result in others:
         assert result.returncode == UNREACHABLE, result.stderr
@@ -224,7 +225,8 @@ def test_what_is_wrong_in_the_url_of_postgresql(part: str, fresh_database: str, 
     user, port = (value if part == "user" else parts.username), (value if part == "port" else parts.port)
     path = f"/{value}" if part == "database" else parts.path
     url = urlunsplit(parts._replace(netloc=f"{user}@{parts.hostname}:{port}", path=path))
-    configuration(tmp_path, database=url, broker=NATS)
+    leases = f'[lease]\nurl = "{url}?application_name=leases"\n'  # another URL: else one cause is told once
+    configuration(tmp_path, database=url, broker=NATS, more=leases)
     looked, *others = run_at_once(("check",), ("status",), ("schema", "apply"), cwd=tmp_path)
     for result in others:
         assert result.returncode == (UNREACHABLE if part == "port" else FIX_NEEDED), result.stderr
