@@ -26,8 +26,9 @@ BROKERS = {"nats://{}": "is no NATS server", "kafka://{}": "what answers there m
 
 
 async def found(part: str, database: str, broker: str = "memory://strangers") -> list[Finding]:
-    """The errors of this part, and of the lease store, which is in the same place as the database."""
-    values = {"RELAY__NAME": "strangers", "DATABASE__URL": database, "BROKER__URL": broker}
+    """The errors of this part; of the database also those of a lease store at the same server, under another name."""
+    leases = database.replace("/shop", "/leases").replace("/0", "/1").replace("eu-west-1/?", "eu-west-1/leases?")
+    values = {"RELAY__NAME": "strangers", "DATABASE__URL": database, "LEASE__URL": leases, "BROKER__URL": broker}
     timeout_s = DYNAMODB_S if database.startswith("dynamodb") else TIMEOUT_S
     values |= {f"{name}__TIMEOUT_S": str(timeout_s) for name in ("DATABASE", "BROKER", "LEASE")}
     began_s = time.monotonic()
