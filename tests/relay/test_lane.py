@@ -37,6 +37,7 @@ from fencepost.events import (
 )
 from fencepost.message import Position, Stored
 from fencepost.ports import Failure, Lane, Outcome
+from fencepost.relay import lane as lane_module
 from fencepost.relay import silence
 from tests.relay.world import FAST, LANE, check_exactly_once, new_world, per_key
 
@@ -526,10 +527,56 @@ async def test_a9_plain_broker_nothing_is_sent_that_could_outlive_the_lease() ->
 
 
 async def test_plain_broker_one_message_of_a_key_in_flight_and_order_kept() -> None:
+    """Of a key nothing is sent before what was sent of it is settled: a repeat never comes after a later message."""
     world = new_world(delivery="at-least-once")
     world.commit(*"aaabbb" * 5)
-    async with world.owned():
-        await world.drained()
+    world.database.gate.latency_s = 0.003
+    publish = MemoryHandoff.publish
+
+    async def watched(self: MemoryHandoff, batch: Sequence[Stored]) -> Outcome:
+        keys = [m.key for m in batch]
+        assert len(set(keys)) == len(keys)
+        unsettled = {row.message.key for row in world.database.rows if row.message.id in world.published()}
+        assert not unsettled & set(keys)
+        return await publish(self, batch)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(MemoryHandoff, "publish", watched)
+        async with world.owned(options=replace(FAST, batch=8)) as task:
+            await world.until(lambda: not world.database.rows or task.done())
+        task.result()
     for key, ids in per_key(world).items():
         assert ids == [m.id for m in world.committed if m.key == key]
-    assert LANE.whole
+
+
+async def test_plain_broker_a_backlog_of_few_keys_is_not_read_again_for_each_message() -> None:
+    world = new_world(delivery="at-least-once")
+    world.commit(*"ab" * 1000)
+    read: list[int] = []
+    pending = MemorySession.pending
+
+    async def counted(self: MemorySession, lane: Lane, limit: int, after: Position | None = None) -> Sequence[Stored]:
+        rows = await pending(self, lane, limit, after)
+        read.append(len(rows))
+        return rows
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(MemorySession, "pending", counted)
+        async with world.owned(options=replace(FAST, batch=100)):
+            await world.drained(20)
+    assert sum(read) < 2 * 2000
+    assert [d.key for d in world.server.published("t")][:2] == ["a", "b"]
+
+
+async def test_plain_broker_other_keys_do_not_wait_for_the_backlog_of_one() -> None:
+    world = new_world(delivery="at-least-once")
+    world.commit(*"a" * 300, *"bcd")
+    world.server.gate.latency_s = 0.002
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lane_module, "WAVES_S", 0.02)
+        async with world.owned(options=replace(FAST, batch=50)):
+            await world.drained(20)
+    keys = [d.key for d in world.server.published("t")]
+    assert max(keys.index(key) for key in "bcd") < 150
+    assert world.published().count(world.committed[0].id) == 1
+    assert per_key(world)["a"] == [m.id for m in world.committed if m.key == "a"]

@@ -4,7 +4,7 @@ from fencepost.clock import SYSTEM_CLOCK, SystemClock
 from fencepost.errors import ParkError
 from fencepost.message import Stored
 from fencepost.ports import Failure, Outcome
-from fencepost.relay.order import Order
+from fencepost.relay.order import Order, waves
 
 
 class StandingClock(SystemClock):
@@ -26,7 +26,7 @@ def positions(rows: list[Stored]) -> list[object]:
 
 
 def test_a_row_is_chosen_once_while_it_is_in_hand() -> None:
-    order = Order(SYSTEM_CLOCK, one_per_key=False)
+    order = Order(SYSTEM_CLOCK)
     rows = [row(1), row(2)]
     order.begin_read(bottom=True)
     assert positions(order.choose(rows)) == [1, 2]
@@ -36,7 +36,7 @@ def test_a_row_is_chosen_once_while_it_is_in_hand() -> None:
 
 def test_a_row_settled_while_the_read_ran_is_not_chosen_from_it() -> None:
     """The read saw the row before the settle took it away: chosen again, it would be published twice."""
-    order = Order(SYSTEM_CLOCK, one_per_key=False)
+    order = Order(SYSTEM_CLOCK)
     order.begin_read(bottom=True)
     chosen = order.choose([row(1), row(2)])
     order.begin_read(bottom=True)  # this read sees rows 1 and 2 ...
@@ -47,19 +47,28 @@ def test_a_row_settled_while_the_read_ran_is_not_chosen_from_it() -> None:
 
 
 def test_one_of_a_key_at_a_time_where_a_message_may_fail_alone() -> None:
-    order = Order(SYSTEM_CLOCK, one_per_key=True)
-    rows = [row(1, "a"), row(2, "a"), row(3, "b"), row(4), row(5), row(6, "a", topic="other")]
+    rows = [row(1, "a"), row(2, "a"), row(3, "b"), row(4), row(5), row(6, "a", topic="other"), row(7, "a"), row(8, "b")]
+    assert [positions(wave) for wave in waves(rows)] == [[1, 3, 4, 5, 6], [2, 8], [7]]
+    assert waves([]) == []
+
+
+def test_what_comes_later_in_a_batch_goes_without_the_keys_and_topics_that_failed() -> None:
+    """Also where a read has begun in between; until the next batch begins."""
+    order = Order(StandingClock())
     order.begin_read(bottom=True)
-    first = order.choose(rows)
-    assert positions(first) == [1, 3, 4, 5, 6]
-    order.let_go(first)
-    order.begin_read(bottom=True)
-    assert positions(order.choose(rows[1:2])) == [2]
+    batch = order.choose([row(1, "a"), row(2, "b"), row(3, "c", "held"), row(4, "a"), row(5, "b"), row(6, "c", "held")])
+    assert list(order.confirm(batch)) == batch
+    order.wait(batch[0], delay_s=1.0)
+    order.hold("held", delay_s=1.0)
+    order.begin_read(bottom=False)
+    assert [m.position for m in order.still(batch[3:])] == [5]
+    order.confirm([])
+    assert len(order.still(batch[3:])) == 3
 
 
 def test_b7_a_failed_message_holds_its_key_back_and_no_other() -> None:
     clock = StandingClock()
-    order = Order(clock, one_per_key=False)
+    order = Order(clock)
     rows = [row(1, "a"), row(2, "a"), row(3, "b")]
     order.begin_read(bottom=True)
     batch = order.choose(rows)
@@ -77,28 +86,31 @@ def test_b7_a_failed_message_holds_its_key_back_and_no_other() -> None:
 
 
 def test_a_message_without_a_key_waits_alone() -> None:
-    order = Order(StandingClock(), one_per_key=False)
+    order = Order(StandingClock())
     order.wait(row(1), delay_s=1.0)
     order.begin_read(bottom=True)
     assert positions(order.choose([row(1), row(2)])) == [2]
 
 
-def test_a_key_passed_over_is_not_overtaken_by_its_own_later_rows_further_up() -> None:
-    """Whatever held it back ended between two pages of one round."""
-    order = Order(SYSTEM_CLOCK, one_per_key=True)
-    rows = [row(1, "a"), row(2, "a"), row(3, "a"), row(4, "b")]
+def test_what_is_put_off_is_not_overtaken_by_later_rows_of_its_key() -> None:
+    """Neither by those of a read-ahead nor by those further up in the same round."""
+    order = Order(SYSTEM_CLOCK)
+    rows = [row(n, "a") for n in range(1, 6)] + [row(6, "b"), row(7, "a"), row(8, "c")]
     order.begin_read(bottom=True)
-    first = order.choose(rows[:2])
-    assert positions(first) == [1]
-    order.let_go(first)
+    first = order.choose(rows[:3])
     order.begin_read(bottom=False)
-    assert positions(order.choose(rows[2:])) == [4]
+    ahead = order.choose(rows[3:6])
+    order.put_off(first[1:])
+    order.let_go(first[:1])
+    assert [m.position for m in order.confirm(ahead)] == [6]
+    order.begin_read(bottom=False)
+    assert positions(order.choose(rows[6:])) == [8]
     order.begin_read(bottom=True)
-    assert positions(order.choose(rows[1:])) == [2]
+    assert positions(order.choose(rows[1:])) == [2, 3, 4, 5, 7]
 
 
 def test_a_read_ahead_is_confirmed_without_the_keys_that_failed_meanwhile() -> None:
-    order = Order(StandingClock(), one_per_key=False)
+    order = Order(StandingClock())
     order.begin_read(bottom=True)
     order.choose([row(1, "a")])
     order.begin_read(bottom=False)
@@ -114,7 +126,7 @@ def test_a_read_ahead_is_confirmed_without_the_keys_that_failed_meanwhile() -> N
 def test_b7_a_row_that_is_tried_again_is_not_taken_for_a_read_ahead_of_its_failure() -> None:
     """Taken out, it would let a later row of its key overtake it in the same round."""
     clock = StandingClock()
-    order = Order(clock, one_per_key=False)
+    order = Order(clock)
     order.begin_read(bottom=True)
     failed = order.choose([row(1, "a")])
     order.wait(row(1, "a"), delay_s=1.0)

@@ -41,12 +41,15 @@ from fencepost.message import Entity, Stored, entity_of
 from fencepost.ports import Broker, Capabilities, Delivery, Failure, Handoff, Lane, Outcome, Session, Source, Term
 from fencepost.receipt import Receipts, digest
 from fencepost.relay.known import Known
-from fencepost.relay.order import Order
+from fencepost.relay.order import Order, waves
 from fencepost.relay.reader import Reader
 from fencepost.relay.retry import Backoff, Circuit
 from fencepost.relay.silence import Silence
 
 T = TypeVar("T")
+
+WAVES_S = 1.0
+"""How long a batch goes on with second and later messages of its keys: other keys must not wait for those of a few."""
 
 _CANCEL_AGAIN_S = 1.0
 
@@ -107,7 +110,7 @@ class LaneRun:
         self._marks = parts.capabilities.delivery is Delivery.PLAIN
         self._handoff: Handoff | None = None
         self._session: Session | None = None
-        self._order = Order(self._clock, one_per_key=not self._fenced)
+        self._order = Order(self._clock)
         self._known = Known(lane.name, parts.observer, self._trusted_until_s, fenced=self._fenced)
         self._ends: list[asyncio.Future[Any]] = []
         self._silence = Silence(lane.name, self._observer, self._clock)
@@ -139,7 +142,7 @@ class LaneRun:
                 self._session = await self._source.connect()
         with self._silence.waiting("settling in the database"):
             await self._on_session(self._settle_receipts(self._session, self._handoff.receipts))
-        self._order = Order(self._clock, one_per_key=not self._fenced)
+        self._order = Order(self._clock)
         await self._pump(self._session, self._handoff, drain)
 
     async def _pause(self, delay_s: float, drain: asyncio.Event) -> None:
@@ -181,6 +184,7 @@ class LaneRun:
         reader = self._reader(session)
         reading: asyncio.Future[Sequence[Stored]] | None = asyncio.ensure_future(self._read(session, reader))
         settling: asyncio.Future[None] | None = None
+        settled_keys: set[Entity] = set()
         try:
             while await self._first(drain, reading, settling) or self._is_marked(reading):
                 if settling is not None and settling.done():  # one that failed must not wait for the next batch
@@ -189,6 +193,9 @@ class LaneRun:
                 if reading is None or not reading.done():
                     continue
                 batch = self._order.confirm(await self._on_session(reading))
+                if settling is not None and self._are_behind(settled_keys, batch):
+                    await self._on_session(settling)
+                    settling = None
                 # Where less waits than a page, reading ahead would only take early what comes while this is published.
                 more = reader.more and not drain.is_set()
                 reading = asyncio.ensure_future(self._read(session, reader)) if more else None
@@ -198,6 +205,7 @@ class LaneRun:
                 if settling is not None:
                     await self._on_session(settling)
                 settling = asyncio.ensure_future(self._settle(session, published))
+                settled_keys = self._keys(published)
                 self._circuit.succeeded()
         finally:
             if reading is not None:
@@ -229,11 +237,28 @@ class LaneRun:
 
     async def _publish(self, session: Session, handoff: Handoff, batch: Sequence[Stored]) -> Sequence[Stored]:
         """Publish a batch as far as it goes; the messages that are at the broker and not settled yet."""
-        if not self._fenced:
-            self._check_trust()
+        if self._fenced:
+            return await self._send(session, handoff, batch)
+        pieces = waves(batch)
+        until = self._clock.monotonic() + WAVES_S
+        sent: Sequence[Stored] = ()
+        for number, wave in enumerate(pieces):
+            if number > 0:
+                await self._settle(session, sent)
+                sent = ()
+                if self._clock.monotonic() > until:
+                    self._order.put_off([m for later in pieces[number:] for m in self._order.still(later)])
+                    break
+            sent = await self._send(session, handoff, self._order.still(wave))
+        return sent
+
+    async def _send(self, session: Session, handoff: Handoff, batch: Sequence[Stored]) -> Sequence[Stored]:
+        """Publish what may be under way at once; the same of it."""
         sent: list[Stored] = []
         rest = batch
         while rest:
+            if not self._fenced:
+                self._check_trust()
             outcome = await self._hand_off(handoff, rest)
             sent += outcome.published
             if outcome.failed:
@@ -307,6 +332,15 @@ class LaneRun:
     def _is_marked(self, reading: asyncio.Future[Sequence[Stored]] | None) -> bool:
         """A batch that has its mark is published in a drain too: its rows would come later as what they are not."""
         return self._marks and reading is not None and reading.done()
+
+    def _keys(self, messages: Sequence[Stored]) -> set[Entity]:
+        return set() if self._fenced else {entity_of(m) for m in messages}
+
+    def _are_behind(self, keys: set[Entity], batch: Sequence[Stored]) -> bool:
+        """Something of these keys is in the batch. Nothing of a key is sent before what was sent of it is settled: a
+        repeat never comes after a later message.
+        """
+        return bool(keys) and any(entity_of(m) in keys for m in batch)
 
     def _check_trust(self) -> None:
         """Begin no publish that could outlive the lease."""

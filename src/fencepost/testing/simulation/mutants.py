@@ -190,12 +190,10 @@ def _read_ahead_kept() -> AbstractContextManager[None]:
 
 
 def _many_per_key() -> AbstractContextManager[None]:
-    original = Order.__init__
+    def waves(batch: Sequence[Stored]) -> list[list[Stored]]:
+        return [list(batch)]
 
-    def init(self: Order, clock: Any, *, one_per_key: bool) -> None:
-        original(self, clock, one_per_key=False)
-
-    return _replaced(Order, "__init__", init)
+    return _replaced(lane_module, "waves", waves)
 
 
 # -- leases and doubt --------------------------------------------------------------------------------------------------
@@ -274,7 +272,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("in hand forgotten", "a row in hand is not sent again", _ATOMIC, _in_hand_forgotten),
     Mutant("key does not wait", "a key waits behind its refused message", _REFUSING, _key_does_not_wait),
     Mutant("read-ahead kept", "what waits now is taken out of the read-ahead", _REFUSING, _read_ahead_kept),
-    Mutant("many per key", "one message of a key in hand, where one may fail alone", _PLAIN | _REFUSING, _many_per_key),
+    Mutant("many per key", "one of a key under way, where one may fail alone", _PLAIN | _REFUSING, _many_per_key),
     Mutant("no token", "renew and release name the token", _PLAIN, _no_token),
     Mutant("given to anybody", "a lease is given when the last one has ended", _PLAIN, _given_to_anybody),
     Mutant("trust from the answer", "trust counts from when an attempt began", _PLAIN, _trust_from_the_answer),
