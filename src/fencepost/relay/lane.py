@@ -21,14 +21,11 @@ from fencepost.errors import (
     FencepostError,
     FixError,
     LeaseLost,
-    ParkError,
     RetryError,
     Unavailable,
 )
 from fencepost.events import (
     DatabaseFellBack,
-    MessageFailed,
-    MessageParked,
     NotSettled,
     Observer,
     OwnerFenced,
@@ -38,11 +35,12 @@ from fencepost.events import (
     TakenOver,
 )
 from fencepost.message import Entity, Stored, entity_of
-from fencepost.ports import Broker, Capabilities, Delivery, Failure, Handoff, Lane, Outcome, Session, Source, Term
+from fencepost.ports import Broker, Capabilities, Delivery, Handoff, Lane, Outcome, Session, Source, Term
 from fencepost.receipt import Receipts, digest
 from fencepost.relay.known import Known
 from fencepost.relay.order import Order, waves
 from fencepost.relay.reader import Reader
+from fencepost.relay.refusals import Refusals
 from fencepost.relay.retry import Backoff, Circuit
 from fencepost.relay.silence import Silence
 
@@ -105,7 +103,6 @@ class LaneRun:
         self._source, self._broker, self._capabilities = parts.source, parts.broker, parts.capabilities
         self._takes = parts.takes
         self._circuit, self._observer, self._clock = parts.circuit, parts.observer, parts.clock
-        self._backoff = Backoff(options.retry_base_s, options.retry_cap_s, parts.clock)
         self._fenced = parts.capabilities.delivery is Delivery.ATOMIC
         self._marks = parts.capabilities.delivery is Delivery.PLAIN
         self._handoff: Handoff | None = None
@@ -114,6 +111,9 @@ class LaneRun:
         self._known = Known(lane.name, parts.observer, self._trusted_until_s, fenced=self._fenced)
         self._ends: list[asyncio.Future[Any]] = []
         self._silence = Silence(lane.name, self._observer, self._clock)
+        backoff = Backoff(options.retry_base_s, options.retry_cap_s, parts.clock)
+        most = options.max_attempts if options.park else None
+        self._refusals = Refusals(lane.name, self._known, parts.circuit, backoff, parts.observer, attempts_max=most)
 
     async def run(self, drain: asyncio.Event) -> None:
         """Work until ``drain`` is set and what is in hand is settled. Raises StopError where somebody else is in
@@ -264,7 +264,7 @@ class LaneRun:
             if outcome.failed:
                 await self._settle(session, sent)
                 sent = []
-                await self._on_session(self._set_aside(session, outcome.failed))
+                await self._on_session(self._refusals.set_aside(session, self._order, outcome.failed))
             rest = self._leave_behind(rest, outcome)
         return sent
 
@@ -346,57 +346,6 @@ class LaneRun:
         """Begin no publish that could outlive the lease."""
         if self._own.trusted_for_s() < self._options.publish_timeout_s:
             raise LeaseLost(f"the lease of lane {self._lane.name} ends before a publish could time out")
-
-    # -- messages that cannot go -------------------------------------------------------------------------------------
-
-    async def _set_aside(self, session: Session, failures: Sequence[Failure]) -> None:
-        """Park what has had its attempts; let the key of the rest wait, or its topic."""
-        failures = self._hold_topics(failures)
-        parked: list[Failure] = []
-        again: dict[Entity, Failure] = {}
-        for failure in failures:
-            entity = entity_of(failure.message)
-            if entity in again:
-                continue  # it waits behind one of its key, and has not had a try of its own
-            if self._is_to_be_parked(failure):
-                parked.append(failure)
-            else:
-                again[entity] = failure
-        if parked:
-            self._known.done([f.message for f in parked])
-            await session.park([(f.message, str(f.error)) for f in parked])
-        if again:
-            await session.failed([(f.message, str(f.error)) for f in again.values()])
-        for failure in parked:
-            self._observer(MessageParked(**self._facts(failure)))
-        for failure in again.values():
-            delay_s = self._backoff.delay_s(failure.message.attempts + 1)
-            self._order.wait(failure.message, delay_s)
-            self._observer(MessageFailed(**self._facts(failure), delay_s=delay_s))
-
-    def _hold_topics(self, failures: Sequence[Failure]) -> Sequence[Failure]:
-        """Those that are not about a whole topic. The others are the circuit's matter: nothing is written."""
-        held = {failure.message.topic: failure for failure in failures if failure.whole_topic}
-        for topic, failure in held.items():
-            self._order.hold(topic, self._circuit.topic_failed(topic, failure.error, failure.pause_s))
-        return [failure for failure in failures if failure.message.topic not in held]
-
-    def _is_to_be_parked(self, failure: Failure) -> bool:
-        error = failure.error
-        if not (self._options.park and isinstance(error, ParkError)):
-            return False
-        return error.at_once or failure.message.attempts + 1 >= self._options.max_attempts
-
-    def _facts(self, failure: Failure) -> dict[str, Any]:
-        message = failure.message
-        cause, attempts = str(failure.error), message.attempts + 1
-        return {
-            "lane": self._lane.name,
-            "message_id": message.id,
-            "topic": message.topic,
-            "attempts": attempts,
-            "cause": cause,
-        }
 
     # -- what may break ----------------------------------------------------------------------------------------------
 

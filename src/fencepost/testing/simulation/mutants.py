@@ -21,6 +21,7 @@ from fencepost.receipt import Receipt, Receipts
 from fencepost.relay import lane as lane_module
 from fencepost.relay.lane import LaneRun
 from fencepost.relay.order import Order
+from fencepost.relay.refusals import Refusals
 from fencepost.relay.service import Relay
 
 Weakening = Callable[[], AbstractContextManager[None]]
@@ -123,13 +124,13 @@ def _settles_first() -> AbstractContextManager[None]:
 
 
 def _settles_refused() -> AbstractContextManager[None]:
-    original = LaneRun._set_aside
+    original = Refusals.set_aside
 
-    async def set_aside(self: LaneRun, session: Session, failures: Sequence[Failure]) -> None:
-        await original(self, session, failures)
+    async def set_aside(self: Refusals, session: Session, order: Order, failures: Sequence[Failure]) -> None:
+        await original(self, session, order, failures)
         await session.settle([(f.message.position, f.message.id) for f in failures])
 
-    return _replaced(LaneRun, "_set_aside", set_aside)
+    return _replaced(Refusals, "set_aside", set_aside)
 
 
 # -- reading and order -------------------------------------------------------------------------------------------------

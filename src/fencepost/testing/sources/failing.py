@@ -23,7 +23,7 @@ class FailingRules(OnDatabase):
         """D1: whoever reads next, sees it again, at its place."""
         if not getattr(place.source, "marks_doubt", True):
             assert isinstance(place.source, Limited), "`marks_doubt` counts only beside `limits`: have both"
-            pytest.skip(f"{place.database} has no mark for what is being sent")
+            pytest.skip(f"{place.database} has no mark, and says so: brokers that may repeat are refused with it")
         await place.fill(3)
         session = await place.session()
         found = list(await session.pending(WHOLE, 10))

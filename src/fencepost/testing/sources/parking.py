@@ -34,7 +34,7 @@ async def operator(place: OutboxPlace) -> AsyncIterator[ParkedStore]:
     """
     source = place.source
     if not isinstance(source, Parking):
-        pytest.skip(f"{place.database} offers nothing to whoever looks after parked messages")
+        pytest.skip(f"{place.database} leaves out the optional contract Parking; `fencepost parked` refuses it by name")
     store = await source.parked()
     try:
         yield store
